@@ -78,7 +78,7 @@ fn event(row: &ChangeRow) -> Bytes {
     sse::encode(Some(&row.seq.to_string()), None, &row.json)
 }
 
-fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, QueryFault> {
+pub(crate) fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, QueryFault> {
     let from = match params.get("since") {
         None => QueryStart::Newest,
         Some(text) => match since(text)? {
@@ -129,6 +129,6 @@ async fn resume_after(
     }
 }
 
-fn unavailable(error: &LogError) -> Response {
+pub(crate) fn unavailable(error: &LogError) -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())
 }

@@ -3,6 +3,7 @@
 //! Reads snapshots and passes commands on; holds no state of its own.
 
 mod approvals;
+mod audit;
 mod changes;
 mod events;
 mod hooks;
@@ -33,10 +34,10 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::AccessTokens;
-use tidings_engine::Gateway;
+use tidings_engine::{AuditedDecision, Gateway};
 use tidings_inventory::ServerRegistry;
 use tidings_search::{SearchControl, ToolIndex};
-use tidings_store::ChangeLog;
+use tidings_store::{AuditLog, ChangeLog};
 
 /// What the routes share.
 #[derive(Clone)]
@@ -46,6 +47,7 @@ struct AdminShared {
     index: Arc<ToolIndex>,
     search: Arc<dyn SearchControl>,
     changes: ChangeLog,
+    audit: Option<AuditLog>,
     keys: AccessTokens,
 }
 
@@ -55,6 +57,10 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/approvals", get(approvals::list)),
         (Method::POST, "/approvals", post(approvals::decide_all)),
         (Method::POST, "/approvals/{id}", post(approvals::decide_one)),
+        (Method::GET, "/audit", get(audit::list)),
+        (Method::POST, "/audit/checkpoints", post(audit::checkpoint)),
+        (Method::GET, "/audit/stream", get(audit::stream)),
+        (Method::POST, "/audit/verify", post(audit::verify)),
         (Method::POST, "/batch", post(manage::batch)),
         (Method::GET, "/changes", get(changes::list)),
         (Method::GET, "/changes/stream", get(changes::stream)),
@@ -91,12 +97,14 @@ pub struct AdminParts {
     pub search: Arc<dyn SearchControl>,
     /// The change log that `GET /changes` reads and follows.
     pub changes: ChangeLog,
+    /// The audit log, unless it is off.
+    pub audit: Option<AuditLog>,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, search, changes } = parts;
-    let admin = AdminShared { gateway, registry, index, search, changes, keys };
+    let AdminParts { gateway, registry, index, search, changes, audit } = parts;
+    let admin = AdminShared { gateway, registry, index, search, changes, audit, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {
@@ -132,7 +140,15 @@ async fn ready(State(admin): State<AdminShared>) -> Response {
 async fn authorise(State(admin): State<AdminShared>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
     match admin.keys.principal(given) {
-        Some(principal) if principal.is_admin() => return next.run(request).await,
+        Some(principal) if principal.is_admin() && request.method() == Method::GET => return next.run(request).await,
+        Some(principal) if principal.is_admin() => {
+            let principal = principal.name.to_string();
+            let done = format!("{} {}", request.method(), request.uri().path());
+            let response = next.run(request).await;
+            let status = response.status().as_u16();
+            admin.gateway.record_decision(AuditedDecision::Administration { principal, request: done, status });
+            return response;
+        }
         Some(principal) => {
             let name = &principal.name;
             let detail = format!("the token \"{name}\" of [auth] does not open this; that needs one with admin = true");

@@ -52,6 +52,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "requests_in_flight": admin.gateway.in_flight(),
         "hidden_tools": hidden(&admin.gateway),
         "search": admin.search.describe(),
+        "audit": admin.audit.as_ref().map(|audit| json!({ "dropped": audit.dropped() })),
     }))
 }
 

@@ -84,6 +84,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         index: Arc::default(),
         search: Arc::new(NoSearch),
         changes: changes.clone(),
+        audit: None,
     }
 }
 

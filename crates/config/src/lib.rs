@@ -32,6 +32,7 @@ pub use expand::ConfigSurroundings;
 pub use find::{ConfigOrigin, FoundConfig, candidates, place_of, user_file};
 pub use lock::{LockFile, LockFileFault, LockedItem, LockedServer};
 pub use outline::outline;
+pub use plan::audit::AuditSettings;
 pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 pub use plan::filter::{ToolFilter, glob_matches};

@@ -1,5 +1,6 @@
 //! The validated plan: complete, trusted, and free of the file it came from.
 
+pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod entry;
 pub(crate) mod filter;
@@ -11,6 +12,7 @@ pub(crate) mod watch;
 use std::collections::BTreeMap;
 
 use crate::error::{ConfigNotice, ConfigPlace, ConfigWarning, UnrunnablePart};
+use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use search::SearchSettings;
@@ -26,6 +28,8 @@ pub struct Config {
     pub notifications: NotificationSettings,
     /// `[search]`: how tools are searched, and what is remembered of uses.
     pub search: SearchSettings,
+    /// `[audit]`: what is recorded of calls and decisions.
+    pub audit: AuditSettings,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,
     /// `[watch.X]`, in the order of the file.

@@ -57,6 +57,8 @@ struct FileSchema {
     notifications: Option<NotificationsSchema>,
     /// How tools are searched.
     search: Option<SearchSchema>,
+    /// What is recorded of calls and decisions.
+    audit: Option<AuditSchema>,
     /// The servers behind the gateway, by name.
     servers: Option<BTreeMap<String, ServerSchema>>,
     /// Sources that are watched and offered as resources, by name.
@@ -245,6 +247,28 @@ struct SearchSchema {
     /// Whether a tool that was used after a search moves up for similar questions of the same caller.
     #[schemars(extend("default" = true))]
     learn: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Audit")]
+struct AuditSchema {
+    /// Whether calls, refused logins and decisions are recorded.
+    #[schemars(extend("default" = true))]
+    enabled: Option<bool>,
+    /// Whether the arguments of calls are recorded, and not only their hash and size. They may hold secrets.
+    #[schemars(extend("default" = false))]
+    arguments: Option<bool>,
+    /// How long records are kept.
+    #[schemars(extend("default" = "90d"))]
+    keep: Option<SpanSchema>,
+    /// How many records are kept.
+    #[schemars(range(min = 1_000, max = 100_000_000), extend("default" = 250_000))]
+    max_records: Option<u64>,
+    /// A file that every record is appended to as a line of JSON, too.
+    file: Option<String>,
+    /// The socket of the system's log, such as "/dev/log", which gets every record, too.
+    syslog: Option<String>,
 }
 
 /// An endpoint of the form that OpenAI has, as Ollama and vLLM serve it. The texts of tools and the questions of searches go there.

@@ -16,6 +16,7 @@ mod sessions;
 mod sse;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,11 +25,11 @@ use axum::Router;
 use axum::body::Body;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tidings_engine::Gateway;
+use tidings_engine::{AuditedDecision, Gateway};
 use tidings_wire::MessageBudget;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,8 @@ use session_keeper::ArchiveSweep;
 const BUFFER: usize = 16 << 10;
 /// How long a client may take to send its headers, and how long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(60);
+/// What is recorded of a path that somebody who was not let in asked for.
+const LONGEST_PATH: usize = 100;
 
 /// Settings of the endpoint.
 #[derive(Clone)]
@@ -163,11 +166,29 @@ impl ConnectionActivity {
     }
 }
 
+/// Tells the audit log of somebody who was not let in.
+struct RefusalRecord {
+    gateway: Gateway,
+    peer: Option<IpAddr>,
+}
+
+impl RefusalRecord {
+    fn see(&self, path: &str, response: &Response<Body>) {
+        let status = response.status();
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            // Anybody may choose it.
+            let path = path.chars().take(LONGEST_PATH).collect();
+            self.gateway.record_decision(AuditedDecision::Refused { peer: self.peer, path, status: status.as_u16() });
+        }
+    }
+}
+
 async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Router, closing: CancellationToken) {
     // Without this, event streams wait for acknowledgements of the peer.
     let _ = stream.set_nodelay(true);
     // Whoever needs no token here must at least be the same user.
     let peer = endpoint.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
+    let address = stream.peer_addr().ok().map(|address| address.ip());
     let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
     // Boxed as a whole, each answer in its own size: an idle connection and one that only streams keep no room for the next request.
@@ -177,15 +198,38 @@ async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Rout
             // The rest is open to everybody, asks for a key of its own, or for a signature.
             let is_open = matches!(request.uri().path(), "/mcp" | sse::STREAM | sse::MESSAGES | "/metrics");
             let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
+            let refusals = RefusalRecord { gateway: endpoint.gateway.clone(), peer: address };
             if is_foreign {
-                return Box::pin(std::future::ready(Ok(endpoint::foreign_user())));
+                let response = endpoint::foreign_user();
+                refusals.see(request.uri().path(), &response);
+                return Box::pin(std::future::ready(Ok(response)));
             }
             match request.uri().path() {
-                "/mcp" => Box::pin(Arc::clone(&endpoint).handle(request).map(Ok)),
-                sse::STREAM | sse::MESSAGES => Box::pin(Arc::clone(&endpoint).handle_sse(request).map(Ok)),
-                _ => match endpoint.check_origin(request.headers()) {
-                    Ok(()) => Box::pin(others.clone().oneshot(request.map(Body::new))),
-                    Err(refused) => Box::pin(std::future::ready(Ok(refused.into()))),
+                "/mcp" => Box::pin(Arc::clone(&endpoint).handle(request).map(move |response| {
+                    refusals.see("/mcp", &response);
+                    Ok(response)
+                })),
+                sse::STREAM | sse::MESSAGES => {
+                    Box::pin(Arc::clone(&endpoint).handle_sse(request).map(move |response| {
+                        refusals.see(sse::STREAM, &response);
+                        Ok(response)
+                    }))
+                }
+                path => match endpoint.check_origin(request.headers()) {
+                    Ok(()) => {
+                        let path = path.to_owned();
+                        let answer = others.clone().oneshot(request.map(Body::new));
+                        Box::pin(answer.inspect(move |answer| {
+                            if let Ok(response) = answer {
+                                refusals.see(&path, response);
+                            }
+                        }))
+                    }
+                    Err(refused) => {
+                        let response = refused.into();
+                        refusals.see(path, &response);
+                        Box::pin(std::future::ready(Ok(response)))
+                    }
                 },
             }
         });

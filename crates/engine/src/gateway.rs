@@ -36,6 +36,7 @@ use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::notify::announce::OwedNotice;
 use crate::notify::listeners::Connected;
+use crate::observe::audit::{AuditTrail, AuditedDecision};
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;
 use crate::observe::meters::{Measures, Meters, Population};
@@ -89,6 +90,7 @@ impl Beginning {
         plans: Vec<ServerPlan>,
         only_client: Option<(Value, Era)>,
         journal: Option<Arc<dyn Journal>>,
+        audit: Option<Arc<dyn AuditTrail>>,
     ) -> Self {
         let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
         // Decided once, at the start: a client that was shown names without prefix must not see them change when a
@@ -115,7 +117,7 @@ impl Beginning {
             journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
         }
         let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.start_wait));
-        let runtime = Arc::new(EngineRuntime::new(settings));
+        let runtime = Arc::new(EngineRuntime::new(settings, audit));
         let sessions = Arc::new(SessionTable::new(only_client));
         let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
         let (meters, bells) = Default::default();
@@ -210,7 +212,19 @@ impl Gateway {
         only_client: Option<(Value, Era)>,
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
-        let beginning = Beginning::new(settings, plans, only_client, journal);
+        Self::start_audited(settings, plans, connector, only_client, journal, None)
+    }
+
+    /// As [`Self::start`]; `audit` is told of every call and decision.
+    pub fn start_audited(
+        settings: Settings,
+        plans: Vec<ServerPlan>,
+        connector: LinkConnector,
+        only_client: Option<(Value, Era)>,
+        journal: Option<Arc<dyn Journal>>,
+        audit: Option<Arc<dyn AuditTrail>>,
+    ) -> Self {
+        let beginning = Beginning::new(settings, plans, only_client, journal, audit);
         let lifecycle = beginning.lifecycle(connector);
         let Beginning { runtime, meters, catalogue, sessions, bells, links, .. } = beginning;
         let timed = Arc::clone(&runtime);
@@ -265,6 +279,13 @@ impl Gateway {
             if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + length) {
                 return;
             }
+        }
+    }
+
+    /// Tells the audit log, if there is one, of something that a transport or the API decided.
+    pub fn record_decision(&self, decision: AuditedDecision) {
+        if let Some(audit) = &self.0.runtime.audit {
+            audit.decision(decision);
         }
     }
 

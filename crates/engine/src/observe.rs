@@ -2,6 +2,7 @@
 //!
 //! Belongs here: counting and showing. Not here: anything that decides.
 
+pub(crate) mod audit;
 pub(crate) mod catalogue_store;
 pub(crate) mod journal;
 pub(crate) mod meters;

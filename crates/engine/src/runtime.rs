@@ -1,9 +1,12 @@
 //! What every part of the engine runs on: the settings, the tasks it owns, its end, and a coarse clock.
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::coarse_timer::CoarseTimer;
+use crate::observe::audit::AuditTrail;
 use crate::plan::Settings;
 
 pub(crate) struct EngineRuntime {
@@ -14,16 +17,19 @@ pub(crate) struct EngineRuntime {
     /// No more is begun.
     pub(crate) draining: CancellationToken,
     pub(crate) coarse_timer: CoarseTimer,
+    /// Who is told what was called and decided.
+    pub(crate) audit: Option<Arc<dyn AuditTrail>>,
 }
 
 impl EngineRuntime {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, audit: Option<Arc<dyn AuditTrail>>) -> Self {
         Self {
             settings,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             draining: CancellationToken::new(),
             coarse_timer: CoarseTimer::default(),
+            audit,
         }
     }
 

@@ -136,6 +136,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[gateway]", first.gateway != now.gateway),
         ("[notifications]", first.notifications != now.notifications),
         ("[search]", first.search != now.search),
+        ("[audit]", first.audit != now.audit),
         ("[auth]", first.auth != now.auth),
         ("[cluster]", first.cluster != now.cluster),
     ];

@@ -68,7 +68,7 @@ impl Backend {
         inputs.keeps_first_sight = false;
         let prepared = wiring::prepare(cli, inputs, data.as_ref())?;
         let (search, registry, locks) = (prepared.search(), prepared.registry(), prepared.locks());
-        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None), search, registry, locks }))
+        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None, None), search, registry, locks }))
     }
 
     pub(crate) async fn close(self) {

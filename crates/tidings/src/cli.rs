@@ -334,6 +334,44 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show who did what: calls, refused logins, and decisions about servers and tools.
+    #[command(
+        after_help = "Examples:\n  tidings audit\n  tidings audit --follow\n  tidings audit --since 2h --json\n\n\
+                            T is the number of a record, a time (2026-11-15T12:00:00Z, or local: 2026-11-15) or how long \
+                            ago (90s, 2h, 7d)."
+    )]
+    Audit {
+        /// Go on and show each record as it is written.
+        #[arg(long, short)]
+        follow: bool,
+        /// Only what was recorded after or since T.
+        #[arg(long, value_name = "T")]
+        since: Option<String>,
+        /// At most this many, the newest [default: 20, or all with --since].
+        #[arg(long, short = 'n', value_name = "N")]
+        limit: Option<usize>,
+        /// Print JSON: one document, or with --follow one object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prove that no record was taken out, altered or moved; exit with 1 if one was.
+    #[command(after_help = "Examples:\n  tidings verify\n  tidings verify --checkpoint\n  \
+                            tidings verify --against checkpoints.jsonl\n\n\
+                            Whoever can read the data directory has its key, too: a checkpoint that is kept elsewhere proves more.")]
+    Verify {
+        /// Compare with the checkpoints in FILE, which were kept elsewhere: one to a line, as --checkpoint and the sinks write them.
+        #[arg(long, value_name = "FILE")]
+        against: Option<PathBuf>,
+        /// The public key that has to have signed, as hexadecimal digits.
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
+        /// Sign how far both logs have come, and print that as a line of JSON.
+        #[arg(long, conflicts_with_all = ["against", "key", "json"])]
+        checkpoint: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Validate the configuration: say what is wrong, where, and what to do.
     #[command(after_help = "Examples:\n  tidings check --config tidings.toml\n  tidings check --locked")]
     Check {

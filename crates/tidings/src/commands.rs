@@ -2,6 +2,7 @@
 
 mod approvals;
 mod attach;
+mod audit;
 mod authors;
 mod call;
 mod changes;
@@ -36,6 +37,7 @@ mod tools;
 mod trust;
 mod unreadable;
 mod validate;
+mod verify;
 mod watch;
 
 use tidings_engine::ApprovalVerdict;
@@ -84,6 +86,14 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
                 changes::ChangesArgs { follow: *follow, since: since.as_deref(), limit: *limit, json: *json },
             )
             .await
+        }
+        Some(CliCommand::Audit { follow, since, limit, json }) => {
+            let args = changes::ChangesArgs { follow: *follow, since: since.as_deref(), limit: *limit, json: *json };
+            audit::run(&cli, args).await
+        }
+        Some(CliCommand::Verify { against, key, checkpoint, json }) => {
+            let (against, key) = (against.as_deref(), key.as_deref());
+            verify::run(&cli, verify::VerifyArgs { against, key, checkpoint: *checkpoint, json: *json }).await
         }
         Some(CliCommand::Check { locked: true, json, .. }) => lock::check(&cli, *json).await,
         Some(CliCommand::Check { stdio, json, .. }) => check::run(&cli, *stdio, *json),

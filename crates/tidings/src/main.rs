@@ -5,6 +5,7 @@
 mod standard;
 
 mod access;
+mod audit;
 mod backend;
 mod cli;
 mod commands;

@@ -16,8 +16,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    Gateway, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin, OwnLinkLimits, ParkLimits,
-    RefreshPace, SealKey, ServerPlan, Settings, Source,
+    AuditTrail, Gateway, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin, OwnLinkLimits,
+    ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
 };
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
@@ -207,6 +207,11 @@ pub(crate) fn prepare(
 }
 
 impl PreparedGateway {
+    /// What is recorded of calls and decisions.
+    pub(crate) fn audit(&self) -> &tidings_config::AuditSettings {
+        &self.config.audit
+    }
+
     /// The search of the gateway that is started.
     pub(crate) fn search(&self) -> Arc<SearchService> {
         Arc::clone(&self.search)
@@ -252,8 +257,13 @@ impl PreparedGateway {
     }
 
     /// Starts the engine. With nothing configured at all it shows the demo. `only_client`: the capabilities and era of
-    /// the one client there will be. `journal` is told of every change.
-    pub(crate) fn start(self, only_client: Option<(Value, Era)>, journal: Option<Arc<dyn Journal>>) -> Gateway {
+    /// the one client there will be. `journal` is told of every change, `audit` of every call and decision.
+    pub(crate) fn start(
+        self,
+        only_client: Option<(Value, Era)>,
+        journal: Option<Arc<dyn Journal>>,
+        audit: Option<Arc<dyn AuditTrail>>,
+    ) -> Gateway {
         let expose = self.config.gateway.expose;
         let mut plans = self.registry.plans();
         plans.extend(self.demo.map(|(_, plan)| plan));
@@ -274,7 +284,7 @@ impl PreparedGateway {
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
         let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..settings(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
-        let gateway = Gateway::start(settings, plans, self.connector, only_client, journal);
+        let gateway = Gateway::start_audited(settings, plans, self.connector, only_client, journal, audit);
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         gateway.accompany(Arc::clone(&self.planner.locks).follow(gateway.clone(), gateway.draining()));

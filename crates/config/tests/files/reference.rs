@@ -11,11 +11,12 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 11] = [
+const SECTIONS: [(&str, &str); 12] = [
     ("[gateway]", "Gateway"),
     ("[notifications]", "Notifications"),
     ("[search]", "Search"),
     ("embeddings of [search]", "Embeddings"),
+    ("[audit]", "Audit"),
     ("[servers.NAME]", "Server"),
     ("tools of [servers.NAME]", "Tools"),
     ("[watch.NAME]", "Watch"),

@@ -31,6 +31,7 @@ use crate::client::session::Caller;
 use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
 use crate::notify::announce::{self, Listening, Notice};
+use crate::observe::audit::{CallOutcome, CallTrace};
 use crate::plan::CallChannel;
 use crate::subscriptions::Receipt;
 use drive::{DrivenCall, Driving};
@@ -75,6 +76,8 @@ pub struct Exchange {
     driven: Option<Box<DrivenCall>>,
     /// Set once the server of the call has asked its modern client something.
     parking: Option<Box<Parking>>,
+    /// What is to be told of it when it is over, once.
+    trace: Option<CallTrace>,
 }
 
 enum Stage {
@@ -149,6 +152,7 @@ impl Exchange {
             Caller::Modern(caller) => frame.slice(caller.capabilities),
         };
         let waiter = Waiter::of(caller.principal(), declared);
+        let trace = CallTrace::begin(router.runtime.audit.as_ref(), method);
         let mut exchange = Self {
             router,
             caller,
@@ -162,6 +166,7 @@ impl Exchange {
             detour: None,
             driven: None,
             parking: None,
+            trace,
         };
         if !exchange.begin_now(found) {
             // Before anything else can happen to it: a cancellation may be read while the request is being routed.
@@ -244,10 +249,24 @@ impl Exchange {
 
     fn settle(&mut self, step: Result<Option<Reply>, RequestRefusal>) -> Option<Reply> {
         let reply = step.unwrap_or_else(|refusal| Some(Reply::Answer(self.refuse(&refusal))))?;
-        if matches!(reply, Reply::Answer(_) | Reply::Cancelled) {
-            self.stage = Stage::Over;
-        }
+        let outcome = match &reply {
+            Reply::Answer(ClientAnswer { error: Some(code), .. }) => CallOutcome::Refused(*code),
+            Reply::Answer(answer) => CallOutcome::Answered(answer.payload.len()),
+            Reply::Cancelled => CallOutcome::Cancelled,
+            Reply::Opened | Reply::Message(_) | Reply::Interrupted(_) => return Some(reply),
+        };
+        self.stage = Stage::Over;
+        self.end_trace(outcome);
         Some(reply)
+    }
+
+    fn end_trace(&mut self, outcome: CallOutcome) {
+        let (Some(trace), Some(trail)) = (self.trace.take(), &self.router.runtime.audit) else { return };
+        let client = match &self.caller {
+            Caller::Legacy(session) => session.info.clone(),
+            Caller::Modern(_) => None,
+        };
+        trace.end(&**trail, &self.caller.principal().name, client, (&self.frame, self.method), outcome);
     }
 
     fn refuse(&self, refusal: &RequestRefusal) -> ClientAnswer {
@@ -329,6 +348,9 @@ impl Exchange {
         live: LiveLink,
         repetition: Repetition,
     ) -> Result<Option<Reply>, RequestRefusal> {
+        if let Some(trace) = &mut self.trace {
+            trace.server = Some(Arc::clone(&routed.server.shared_name));
+        }
         let calling = self.admit(routed, live, repetition)?;
         self.is_arriving = false;
         self.stage = Stage::Calling(Box::new(calling));
@@ -573,5 +595,6 @@ impl Drop for Exchange {
             }
             self.leave_ghost();
         }
+        self.end_trace(CallOutcome::Abandoned);
     }
 }

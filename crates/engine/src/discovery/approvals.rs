@@ -12,6 +12,7 @@ use tidings_wire::{Digest, hex};
 
 use crate::discovery::ListDiscovery;
 use crate::discovery::look::touched;
+use crate::observe::audit::AuditedDecision;
 use crate::observe::journal;
 use crate::plan::approval::KeepOccasion;
 use crate::plan::{Isolation, ServerPlan};
@@ -148,6 +149,14 @@ impl ListDiscovery {
             let decisions: Vec<ApprovalDecision> = of_it.map(|chosen| chosen.held.decision(verdict)).collect();
             if !decisions.is_empty() {
                 self.decide_for(server, decisions).await?;
+                if let Some(audit) = &self.runtime.audit {
+                    let of_it = chosen.iter().filter(|chosen| chosen.server == server.plan.name);
+                    audit.decision(AuditedDecision::Approval {
+                        approved: matches!(verdict, ApprovalVerdict::Approve),
+                        server: server.plan.name.clone(),
+                        names: of_it.map(|chosen| chosen.held.item.key.to_string()).collect(),
+                    });
+                }
             }
         }
         Ok(chosen)

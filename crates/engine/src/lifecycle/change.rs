@@ -13,6 +13,7 @@ use tidings_upstream::{LinkError, PullProgress};
 use tokio_util::sync::CancellationToken;
 
 use super::ServerLifecycle;
+use crate::observe::audit::AuditedDecision;
 use crate::plan::{ServerPlan, Source};
 use crate::servers::presence::Removal;
 use crate::servers::server::Server;
@@ -153,6 +154,18 @@ impl ServerIds {
     }
 }
 
+/// What is told of a change.
+fn decision(operations: &[Operation]) -> AuditedDecision {
+    let (mut put, mut removed) = (Vec::new(), Vec::new());
+    for operation in operations {
+        match operation {
+            Operation::Put { plan, .. } => put.push(plan.name.clone()),
+            Operation::Remove { name } => removed.push(name.clone()),
+        }
+    }
+    AuditedDecision::Servers { put, removed }
+}
+
 impl ServerLifecycle {
     /// Changes the set of servers, all of it or nothing. `keep` is asked when nothing else can fail any more, just before the commit,
     /// and one at a time. Until then whoever rings `cancelled` undoes everything.
@@ -162,6 +175,7 @@ impl ServerLifecycle {
         cancelled: &CancellationToken,
         keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
+        let decided = decision(&operations);
         let mut transaction = {
             // Only for the plan; the start below may take a minute and holds no lock (edges F4).
             let mut ids = self.changing.lock().await;
@@ -190,6 +204,9 @@ impl ServerLifecycle {
         match kept {
             Ok(()) => {
                 transaction.commit(&mut ids);
+                if let Some(audit) = &self.runtime.audit {
+                    audit.decision(decided);
+                }
                 Ok(())
             }
             Err(error) => {

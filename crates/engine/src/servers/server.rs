@@ -36,6 +36,8 @@ pub(crate) struct Server {
     pub(crate) id: ServerId,
     pub(crate) instance: ServerInstance,
     pub(crate) plan: ServerPlan,
+    /// Its name once more, for whoever keeps it longer than the server lives.
+    pub(crate) shared_name: Arc<str>,
     pub(crate) bare: bool,
     pub(crate) uris: UriMap,
     pub(crate) links: ServerLinks,
@@ -89,6 +91,7 @@ impl Server {
             id,
             instance: ServerInstance::next(),
             links: ServerLinks::new(&plan),
+            shared_name: plan.name.as_str().into(),
             plan,
             bare,
             uris,

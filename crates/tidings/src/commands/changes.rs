@@ -16,6 +16,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
 use render::ChangePage;
+pub(super) use source::RecordLog;
 use source::{ChangeSource, FeedEnd};
 
 /// How many are shown when nobody says how many.
@@ -32,6 +33,17 @@ pub(super) struct ChangesArgs<'a> {
 }
 
 pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), CommandFailure> {
+    let printer = ChangePrinter { page: ChangePage::new(TerminalPaint::for_stdout()) };
+    print_log(cli, RecordLog::Changes, &args, printer).await
+}
+
+/// Prints a log as it was asked for.
+pub(super) async fn print_log(
+    cli: &Cli,
+    log: RecordLog,
+    args: &ChangesArgs<'_>,
+    mut printer: impl RowPrinter,
+) -> Result<(), CommandFailure> {
     let from = match args.since.map(|text| LogPosition::parse(text, &Zoned::now())).transpose() {
         Err(error) => return Err(CommandFailure::Usage(format!("--since: {error}"))),
         Ok(None) => QueryStart::Newest,
@@ -40,11 +52,10 @@ pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), CommandF
     };
     let limit = args.limit.unwrap_or(if args.since.is_some() { usize::MAX } else { RECENT });
     let data = DataDir::find(cli.data.as_deref())?;
-    let mut printer = ChangePrinter { json: args.json, page: ChangePage::new(TerminalPaint::for_stdout()) };
     let done = if args.follow {
-        follow(&data, from, limit, &mut printer).await
+        follow(&data, log, from, limit, args.json, &mut printer).await
     } else {
-        show(&ChangeSource::find(&data), from, limit, &mut printer).await
+        show(&ChangeSource::find(&data), log, from, limit, args.json, &mut printer).await
     };
     match done {
         // Whoever reads has seen enough.
@@ -52,6 +63,15 @@ pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), CommandF
         Err(PrintStop::Failed(failure)) => Err(failure),
         Ok(()) => Ok(()),
     }
+}
+
+/// Words rows for people.
+pub(super) trait RowPrinter {
+    /// One row, as one or more lines.
+    fn text(&mut self, row: &ChangeRow) -> Result<String, CommandFailure>;
+
+    /// What is said where there is none: of all, or since a time.
+    fn nothing(&self, of_all: bool) -> &'static str;
 }
 
 /// Why printing stops before the last change: a closed pipe is no failure.
@@ -69,32 +89,34 @@ impl std::convert::From<CommandFailure> for PrintStop {
 
 async fn show(
     source: &ChangeSource<'_>,
+    log: RecordLog,
     from: QueryStart,
     limit: usize,
-    printer: &mut ChangePrinter,
+    json: bool,
+    printer: &mut impl RowPrinter,
 ) -> Result<(), PrintStop> {
-    let rows = source.read(from, limit).await?.rows;
-    if printer.json {
-        return printer.document(&rows);
+    let rows = source.read(log, from, limit).await?.rows;
+    if json {
+        return print_document(log, &rows);
     }
     if rows.is_empty() {
-        eprintln!(
-            "{}",
-            if matches!(from, QueryStart::Newest) {
-                "No change was recorded yet."
-            } else {
-                "Nothing changed since then."
-            }
-        );
+        eprintln!("{}", printer.nothing(matches!(from, QueryStart::Newest)));
         if matches!(source, ChangeSource::Store(_)) {
-            eprintln!("No gateway is running; changes are recorded while one is: tidings serve");
+            eprintln!("No gateway is running; it is recorded while one is: tidings serve");
         }
     }
-    rows.iter().try_for_each(|row| printer.row(row))
+    rows.iter().try_for_each(|row| print_row(row, json, printer))
 }
 
 /// Never ends by itself: a gateway that ends may come back.
-async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut ChangePrinter) -> Result<(), PrintStop> {
+async fn follow(
+    data: &DataDir,
+    log: RecordLog,
+    from: QueryStart,
+    limit: usize,
+    json: bool,
+    printer: &mut impl RowPrinter,
+) -> Result<(), PrintStop> {
     let mut place: Option<u64> = None;
     let mut waiting = false;
     loop {
@@ -102,8 +124,8 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Ch
         let after = match place {
             Some(after) => after,
             None => {
-                let found = source.read(from, limit).await?;
-                found.rows.iter().try_for_each(|row| printer.row(row))?;
+                let found = source.read(log, from, limit).await?;
+                found.rows.iter().try_for_each(|row| print_row(row, json, printer))?;
                 // The number of the newest change at the time of reading, so that none is missed between this and the
                 // stream.
                 *place.insert(found.last)
@@ -112,10 +134,10 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Ch
         if let ChangeSource::Running(running) = &source {
             // The closure can only say that it wants no more; why is kept here.
             let mut stopped = None;
-            let ended = source::stream(running, after, |row| {
+            let ended = source::stream(running, log, after, |row| {
                 waiting = false;
                 place = Some(row.seq);
-                printer.row(row).map_err(|stop| stopped = Some(stop)).is_ok()
+                print_row(row, json, printer).map_err(|stop| stopped = Some(stop)).is_ok()
             })
             .await?;
             if let Some(stop) = stopped {
@@ -133,28 +155,39 @@ async fn follow(data: &DataDir, from: QueryStart, limit: usize, printer: &mut Ch
     }
 }
 
-/// Prints rows in one of the two ways.
+/// Words changes.
 struct ChangePrinter {
-    json: bool,
     page: ChangePage,
 }
 
-impl ChangePrinter {
-    fn row(&mut self, row: &ChangeRow) -> Result<(), PrintStop> {
-        if self.json {
-            return print(&[&row.json[..], b"\n"].concat());
-        }
+impl RowPrinter for ChangePrinter {
+    fn text(&mut self, row: &ChangeRow) -> Result<String, CommandFailure> {
         let record: ChangeRecord = serde_json::from_slice(&row.json).map_err(CommandFailure::failed)?;
-        print(self.page.change(&record, &Zoned::now()).as_bytes())
+        Ok(self.page.change(&record, &Zoned::now()))
     }
 
-    /// All of them as one document, one line each. The text is the log's own, so no number loses a digit.
-    fn document(&self, rows: &[ChangeRow]) -> Result<(), PrintStop> {
-        let lines: Vec<&[u8]> = rows.iter().map(|row| &row.json[..]).collect();
-        let (head, end): (&[u8], &[u8]) =
-            if lines.is_empty() { (b"{\"changes\":[", b"]}\n") } else { (b"{\"changes\":[\n", b"\n]}\n") };
-        print(&[head, &lines.join(&b",\n"[..]), end].concat())
+    fn nothing(&self, of_all: bool) -> &'static str {
+        if of_all { "No change was recorded yet." } else { "Nothing changed since then." }
     }
+}
+
+fn print_row(row: &ChangeRow, json: bool, printer: &mut impl RowPrinter) -> Result<(), PrintStop> {
+    if json {
+        return print(&[&row.json[..], b"\n"].concat());
+    }
+    print(printer.text(row)?.as_bytes())
+}
+
+/// All of them as one document, one line each. The text is the log's own, so no number loses a digit.
+fn print_document(log: RecordLog, rows: &[ChangeRow]) -> Result<(), PrintStop> {
+    let lines: Vec<&[u8]> = rows.iter().map(|row| &row.json[..]).collect();
+    let name = match log {
+        RecordLog::Changes => "changes",
+        RecordLog::Audit => "records",
+    };
+    let (head, end) = if lines.is_empty() { ("", "]}\n") } else { ("\n", "\n]}\n") };
+    let head = format!("{{\"{name}\":[{head}");
+    print(&[head.as_bytes(), &lines.join(&b",\n"[..]), end.as_bytes()].concat())
 }
 
 fn print(text: &[u8]) -> Result<(), PrintStop> {

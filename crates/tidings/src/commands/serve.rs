@@ -63,8 +63,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let consent = prepared.consent();
     let hooks = tidings_admin::hooks(prepared.hooks());
     let archive = session_archive::of(&store);
+    let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
     let log = feed::log(store);
-    let gateway = prepared.start(None, Some(feed::journal(&log)));
+    let gateway = prepared.start(None, Some(feed::journal(&log)), trail);
     let url = format!("http://{}", banner::reachable(address));
     let announced = data.announce(&url);
     if matches!(announced, AnnouncedGateway::Here { .. }) {
@@ -81,7 +82,14 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         ..EndpointOptions::default()
     };
     let changes = registry.clone();
-    let parts = AdminParts { gateway: gateway.clone(), registry, index: search.index(), search, changes: log.clone() };
+    let parts = AdminParts {
+        gateway: gateway.clone(),
+        registry,
+        index: search.index(),
+        search,
+        changes: log.clone(),
+        audit: audit.clone(),
+    };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens).merge(hooks);
     http::serve(listener, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.
@@ -92,6 +100,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     changes.close().await;
     // Last: the end of a server is a change that belongs in the log.
     log.close().await;
+    if let Some(audit) = audit {
+        audit.close().await;
+    }
     tracing::info!("stopped");
     Ok(())
 }

@@ -30,6 +30,13 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     if let Some(problem) = status["search"]["endpoint"]["problem"].as_str() {
         println!("  search         the embeddings endpoint is down, so words decide: {problem}");
     }
+    match status["audit"]["dropped"].as_u64() {
+        Some(0) => {}
+        Some(dropped) => {
+            println!("  audit          {dropped} records are missing: calls came faster than they could be written")
+        }
+        None => println!("  audit          off"),
+    }
     println!("  configuration  {}", text("config").unwrap_or("none"));
     if let Some(error) = text("config_error") {
         println!("\nThe configuration file has errors, so the one before is in use:\n{error}");

@@ -69,6 +69,7 @@ fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), CommandF
 pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result<(), CommandFailure> {
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
+    let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
     let log = feed::log(store);
     let registry = prepared.registry();
     let reloading = tokio::spawn(reload::follow(registry.clone(), prepared.consent(), stop.clone()));
@@ -80,7 +81,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
             logging::flush();
             std::process::exit(1);
         }
-        prepared.start(Some((first.capabilities, first.era)), Some(journal))
+        prepared.start(Some((first.capabilities, first.era)), Some(journal), trail)
     });
     // On a thread of the runtime: each message from this one would have to wake another.
     tokio::spawn(serving).await.map_err(CommandFailure::failed)?;
@@ -88,5 +89,8 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let _ = reloading.await;
     registry.close().await;
     log.close().await;
+    if let Some(audit) = audit {
+        audit.close().await;
+    }
     Ok(())
 }

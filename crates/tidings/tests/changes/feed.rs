@@ -5,10 +5,11 @@ use tidings_testkit::*;
 
 use crate::{Feed, add, described, full, put, quick};
 
-/// Everything of a record but when it happened and its number.
+/// Everything of a record but when it happened, its number, and the hash of the one before it.
 fn essence(mut record: Value) -> Value {
     let members = record.as_object_mut().unwrap();
     members.remove("seq");
+    assert_eq!(members.remove("prev").unwrap().as_str().map(str::len), Some(64));
     let time = members.remove("time").unwrap();
     let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
     assert!(time.duration_until(jiff::Timestamp::now()).as_secs() < 60, "{time}");

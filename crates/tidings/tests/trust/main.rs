@@ -1,6 +1,7 @@
 //! What others try with the gateway, and do not get: a cloned repository, a hostile server, a text for the terminal.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod audit;
 mod environment;
 mod folder;
 mod loopback;

@@ -149,6 +149,8 @@ impl Exchange {
             receipt: None,
             detour: self.detour.take(),
             driven: None,
+            // Each request of the client is recorded with its own answer: this one with its questions, a later one with the result.
+            trace: None,
             parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),
         });
         self.router.runtime.spawn(Arc::clone(&self.router).follow_park(follower, park));

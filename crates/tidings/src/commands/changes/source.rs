@@ -1,4 +1,4 @@
-//! Where changes come from.
+//! Where the records of a log come from.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tidings_downstream::LIMITS;
-use tidings_store::{ChangeLog, ChangeQuery, ChangeRow, ChangeRows, QueryStart, Store, StoreError};
+use tidings_store::{AuditLog, ChangeLog, ChangeQuery, ChangeRow, ChangeRows, QueryStart, Store, StoreError};
 use tidings_upstream::HttpClient;
 
 use crate::backend::ApiEvents;
@@ -20,6 +20,23 @@ use crate::failure::CommandFailure;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The gateway gives no more at a time.
 const PAGE: usize = 10_000;
+
+/// Which log is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands) enum RecordLog {
+    Changes,
+    Audit,
+}
+
+impl RecordLog {
+    /// Its page of the API.
+    fn page(self) -> &'static str {
+        match self {
+            Self::Changes => "changes",
+            Self::Audit => "audit",
+        }
+    }
+}
 
 /// The running gateway, or what it left.
 pub(super) enum ChangeSource<'a> {
@@ -35,9 +52,10 @@ pub(super) enum FeedEnd {
     Reader,
 }
 
-/// What `GET /changes` answers.
+/// What `GET /changes` and `GET /audit` answer.
 #[derive(Deserialize)]
 struct ChangesAnswer {
+    #[serde(alias = "records")]
     changes: Vec<Box<RawValue>>,
     last: u64,
 }
@@ -54,13 +72,18 @@ impl<'a> ChangeSource<'a> {
     }
 
     /// The newest, or all since a point but at most the newest `limit` of them.
-    pub(super) async fn read(&self, from: QueryStart, limit: usize) -> Result<ChangeRows, CommandFailure> {
+    pub(super) async fn read(
+        &self,
+        log: RecordLog,
+        from: QueryStart,
+        limit: usize,
+    ) -> Result<ChangeRows, CommandFailure> {
         let mut all = ChangeRows::default();
         let mut next = from;
         loop {
             let page = match self {
-                Self::Running(running) => fetch(running, next, limit.clamp(1, PAGE)).await?,
-                Self::Store(data) => look(data, ChangeQuery { from: next, limit, max_bytes: usize::MAX })?,
+                Self::Running(running) => fetch(running, log, next, limit.clamp(1, PAGE)).await?,
+                Self::Store(data) => look(data, log, ChangeQuery { from: next, limit, max_bytes: usize::MAX })?,
             };
             all.last = page.last;
             // The newest come in one page; since a point there may be as many pages as it takes to reach the last
@@ -80,10 +103,13 @@ impl<'a> ChangeSource<'a> {
     }
 }
 
-fn look(data: &DataDir, query: ChangeQuery) -> Result<ChangeRows, CommandFailure> {
+fn look(data: &DataDir, log: RecordLog, query: ChangeQuery) -> Result<ChangeRows, CommandFailure> {
     match Store::existing(data.path()) {
         Ok(None) => Ok(ChangeRows::default()),
-        Ok(Some(store)) => ChangeLog::look(&store, query).map_err(CommandFailure::failed),
+        Ok(Some(store)) => match log {
+            RecordLog::Changes => ChangeLog::look(&store, query).map_err(CommandFailure::failed),
+            RecordLog::Audit => AuditLog::look(&store, query).map_err(CommandFailure::failed),
+        },
         Err(error @ StoreError::InUse(_)) => Err(CommandFailure::Failed(format!(
             "{error}, probably a `tidings stdio`, and no `tidings serve` is running to ask; try again when it has ended"
         ))),
@@ -91,7 +117,12 @@ fn look(data: &DataDir, query: ChangeQuery) -> Result<ChangeRows, CommandFailure
     }
 }
 
-async fn fetch(running: &RunningGateway, from: QueryStart, limit: usize) -> Result<ChangeRows, CommandFailure> {
+async fn fetch(
+    running: &RunningGateway,
+    log: RecordLog,
+    from: QueryStart,
+    limit: usize,
+) -> Result<ChangeRows, CommandFailure> {
     let since = match from {
         QueryStart::After(seq) => format!("&since={seq}"),
         QueryStart::Time(time) => match jiff::Timestamp::from_millisecond(i64::try_from(time).unwrap_or(i64::MAX)) {
@@ -100,7 +131,7 @@ async fn fetch(running: &RunningGateway, from: QueryStart, limit: usize) -> Resu
         },
         QueryStart::Newest => String::new(),
     };
-    let request = Request::get(format!("{}/api/v1/changes?limit={limit}{since}", running.url));
+    let request = Request::get(format!("{}/api/v1/{}?limit={limit}{since}", running.url, log.page()));
     let request = authorised(running, request)?;
     let client = HttpClient::new().map_err(CommandFailure::failed)?;
     let answer =
@@ -116,10 +147,11 @@ async fn fetch(running: &RunningGateway, from: QueryStart, limit: usize) -> Resu
 /// Gives every change after a number to `take`, as it happens, until one side has enough.
 pub(super) async fn stream(
     running: &RunningGateway,
+    log: RecordLog,
     after: u64,
     mut take: impl FnMut(&ChangeRow) -> bool,
 ) -> Result<FeedEnd, CommandFailure> {
-    let request = Request::get(format!("{}/api/v1/changes/stream", running.url))
+    let request = Request::get(format!("{}/api/v1/{}/stream", running.url, log.page()))
         .header("accept", "text/event-stream")
         .header("last-event-id", after.to_string());
     let client = HttpClient::new().map_err(CommandFailure::failed)?;

@@ -1,0 +1,139 @@
+//! What is told of calls and decisions to whoever keeps an audit log. Nothing here decides, and nothing waits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tidings_proto::Method;
+use tidings_wire::{Digest, Frame};
+
+/// Keeps who did what. It is told on the path of a call, so it must neither block nor take a lock.
+pub trait AuditTrail: Send + Sync + 'static {
+    /// A call is over.
+    fn call(&self, call: AuditedCall);
+
+    /// Something else that somebody may have to answer for. Never on the path of a call.
+    fn decision(&self, decision: AuditedDecision);
+
+    /// Whether the arguments themselves are kept, too.
+    fn keeps_arguments(&self) -> bool;
+}
+
+/// A call that is over.
+#[derive(Clone, Debug)]
+pub struct AuditedCall {
+    /// When it arrived.
+    pub started: Instant,
+    /// How long it took.
+    pub took: Duration,
+    /// Who called.
+    pub principal: Arc<str>,
+    /// What the client says of itself, as raw JSON.
+    pub client: Option<Bytes>,
+    /// What was asked for: `tools/call`, `prompts/get` or `resources/read`.
+    pub method: Method,
+    /// The configured name of the server; none if the call did not get that far.
+    pub server: Option<Arc<str>>,
+    /// The tool, prompt or resource, as the client named it.
+    pub name: Box<str>,
+    /// The hash of the arguments' bytes, and how many there are.
+    pub arguments: Option<(Digest, usize)>,
+    /// The arguments themselves, where they are kept.
+    pub kept_arguments: Option<Bytes>,
+    /// How it ended.
+    pub outcome: CallOutcome,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// With a result of this many bytes.
+    Answered(usize),
+    /// With an error of this code.
+    Refused(i64),
+    /// The client cancelled it.
+    Cancelled,
+    /// The client went away.
+    Abandoned,
+}
+
+/// Something besides calls.
+#[derive(Clone, Debug)]
+pub enum AuditedDecision {
+    /// The set of servers was changed: these came or were replaced, these went.
+    Servers {
+        /// The names of servers that are there now in a new form.
+        put: Vec<String>,
+        /// The names of servers that are there no longer.
+        removed: Vec<String>,
+    },
+    /// Definitions were approved or rejected.
+    Approval {
+        /// Whether they are let through.
+        approved: bool,
+        /// The server whose definitions they are.
+        server: String,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Somebody used the API to change something, and this came of it.
+    Administration {
+        /// Whose token it was.
+        principal: String,
+        /// The method and path of the request.
+        request: String,
+        /// The status of the answer.
+        status: u16,
+    },
+    /// Somebody was not let in.
+    Refused {
+        /// The address that the request came from.
+        peer: Option<std::net::IpAddr>,
+        /// The path that was asked for.
+        path: String,
+        /// The status of the answer: 401 without a token that is known, 403 otherwise.
+        status: u16,
+    },
+}
+
+/// What a call leaves behind while it runs.
+pub(crate) struct CallTrace {
+    started: Instant,
+    pub(crate) server: Option<Arc<str>>,
+}
+
+impl CallTrace {
+    /// The trace of a request, if it is of a kind that is recorded.
+    pub(crate) fn begin(trail: Option<&Arc<dyn AuditTrail>>, method: Method) -> Option<Self> {
+        trail?;
+        let recorded = matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+        recorded.then(|| Self { started: Instant::now(), server: None })
+    }
+
+    /// Tells of the call. `client` is what a session said of itself; a modern request says it anew.
+    pub(crate) fn end(
+        self,
+        trail: &dyn AuditTrail,
+        principal: &Arc<str>,
+        client: Option<Bytes>,
+        (frame, method): (&Frame, Method),
+        outcome: CallOutcome,
+    ) {
+        let member = if method == Method::ResourcesRead { "uri" } else { "name" };
+        let said = || frame.param(&["_meta", tidings_proto::meta::CLIENT_INFO]).map(|at| frame.raw(at));
+        let arguments = frame.param(&["arguments"]).map(|at| frame.raw(at));
+        trail.call(AuditedCall {
+            started: self.started,
+            took: self.started.elapsed(),
+            principal: Arc::clone(principal),
+            // Copied: a slice would keep the whole buffer of the connection from being used again.
+            client: client.or_else(|| said().map(Bytes::copy_from_slice)),
+            method,
+            server: self.server,
+            name: frame.param_str(&[member]).unwrap_or_default().into(),
+            arguments: arguments.map(|raw| (Digest::of_bytes(raw), raw.len())),
+            kept_arguments: arguments.filter(|_| trail.keeps_arguments()).map(Bytes::copy_from_slice),
+            outcome,
+        });
+    }
+}
