@@ -83,6 +83,8 @@ pub struct TrackedCall {
     pub token: Option<RawId>,
     /// When it is given up.
     pub deadline: Instant,
+    /// Whether its client was asked something: meanwhile progress does not move the deadline.
+    is_held: bool,
     heard_beside: bool,
     timeout: Duration,
     last_moment: Instant,
@@ -212,6 +214,7 @@ impl CallTable {
                 link: call.link,
                 token: call.token,
                 deadline: (now + call.timeout).min(last_moment),
+                is_held: false,
                 heard_beside: call.heard_beside,
                 timeout: call.timeout,
                 last_moment,
@@ -324,7 +327,9 @@ impl CallTable {
     pub fn progress(&mut self, id: CallId, value: f64, now: Instant) -> Option<RawId> {
         let call = self.calls.get_mut(&id)?;
         // Before the value is looked at: a server that repeats one value is alive all the same.
-        call.deadline = (now + call.timeout).min(call.last_moment);
+        if !call.is_held {
+            call.deadline = (now + call.timeout).min(call.last_moment);
+        }
         // `partial_cmp`, so that NaN does not rise either.
         if call.progress.is_some_and(|last| value.partial_cmp(&last) != Some(std::cmp::Ordering::Greater)) {
             return None;
@@ -337,12 +342,14 @@ impl CallTable {
     pub fn hold(&mut self, id: CallId) -> Option<Instant> {
         let call = self.calls.get_mut(&id)?;
         call.deadline = call.last_moment;
+        call.is_held = true;
         Some(call.last_moment)
     }
 
     /// The server has what it waited for, and has its usual time again.
     pub fn resume(&mut self, id: CallId, now: Instant) {
         if let Some(call) = self.calls.get_mut(&id) {
+            call.is_held = false;
             call.deadline = (now + call.timeout).min(call.last_moment);
         }
     }

@@ -215,10 +215,11 @@ impl ParkTable {
         now: Instant,
     ) -> Result<(ParkId, SeatOutcome, Vec<ParkCommand>), ParkRefused> {
         let theirs = self.per_principal.get(&new.principal).copied().unwrap_or(0);
-        if theirs >= self.limits.per_principal {
+        // An answer that its client has had is kept for a repeated retry only: it gives way to a call that waits.
+        if theirs >= self.limits.per_principal && !self.forget_told(|park| park.principal == new.principal) {
             return Err(ParkRefused::TooMany { limit: self.limits.per_principal });
         }
-        if self.parks.len() >= self.limits.total {
+        if self.parks.len() >= self.limits.total && !self.forget_told(|_| true) {
             return Err(ParkRefused::TooMany { limit: self.limits.total });
         }
         let bytes: usize = asked.iter().map(|asked| asked.request.len()).sum();
@@ -385,9 +386,16 @@ impl ParkTable {
     /// Answers that their client has got already go first: they are kept only for one that asks again.
     fn make_room(&mut self, bytes: usize) {
         while self.kept + bytes > self.limits.kept_bytes {
-            let Some((&id, _)) = self.parks.iter().find(|(_, park)| park.was_told()) else { return };
-            self.forget(id);
+            if !self.forget_told(|_| true) {
+                return;
+            }
         }
+    }
+
+    /// Forgets the oldest of these whose client has had its answer; `false` when there is none.
+    fn forget_told(&mut self, of: impl Fn(&Park) -> bool) -> bool {
+        let told = self.parks.iter().find(|(_, park)| park.was_told() && of(park)).map(|(id, _)| *id);
+        told.map(|id| self.forget(id)).is_some()
     }
 }
 

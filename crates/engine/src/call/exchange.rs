@@ -147,9 +147,10 @@ impl Exchange {
         id: RawId,
         found: Option<RoutedTool>,
     ) -> Self {
+        // Nobody is asked for anything by the others, and a listen would keep the buffer of its request for as long as it lives.
         let declared = match &caller {
-            Caller::Legacy(_) => Bytes::new(),
-            Caller::Modern(caller) => frame.slice(caller.capabilities),
+            Caller::Modern(caller) if method.may_require_input() => frame.slice(caller.capabilities),
+            Caller::Modern(_) | Caller::Legacy(_) => Bytes::new(),
         };
         let waiter = Waiter::of(caller.principal(), declared);
         let trace = CallTrace::begin(router.runtime.audit.as_ref(), method);

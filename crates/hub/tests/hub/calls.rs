@@ -512,6 +512,12 @@ fn a_call_whose_server_waits_for_the_client_is_held_and_has_its_usual_time_after
     let call = table.begin(new.clone(), now).unwrap();
     assert_eq!(table.hold(call), Some(now + Duration::from_secs(60)));
     assert_eq!(table.get(call).map(|call| call.deadline), Some(now + Duration::from_secs(60)));
+    table.progress(call, 1.0, now);
+    assert_eq!(
+        table.get(call).map(|call| call.deadline),
+        Some(now + Duration::from_secs(60)),
+        "its client has its time"
+    );
     table.release_id(call);
     assert!(table.cancel(client, &id).is_none(), "a late cancellation of the first request means nothing");
     let second = table.begin(new, now).expect("the id is free");

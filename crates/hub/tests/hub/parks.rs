@@ -233,6 +233,17 @@ fn bounds_are_kept_and_answers_that_were_given_make_room() {
     assert!(table.has(parks[1]));
 }
 
+#[test]
+fn an_answer_that_was_given_takes_no_place_of_a_call_that_waits() {
+    let (mut table, now) = (ParkTable::new(LIMITS), Instant::now());
+    for call in 1..=20 {
+        let opened = table.open(new_park("ada", call, now), vec![asked(call)], now);
+        let (park, ..) = opened.unwrap_or_else(|refused| panic!("call {call}: {refused:?}"));
+        table.retry(park, "ada", 1, &given(&["q1"]), SeatId(call), now);
+        table.finished(park, answer("done"), now);
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Open { who: usize, questions: usize },
@@ -342,14 +353,15 @@ proptest! {
                     let call = world.parks.len() as u64 + 1;
                     let asked: Vec<_> = (0..questions).map(|_| world.ask(ParkId(0))).collect();
                     let ids: Vec<u64> = asked.iter().filter_map(|asked| asked.id.as_u64()).collect();
-                    let theirs = world.parks.iter().filter(|known| known.who == who && table.has(known.id)).count();
                     match table.open(new_park(NAMES[who], call, now), asked, now) {
                         Ok((id, outcome, commands)) => {
-                            prop_assert!(theirs < LIMITS.per_principal);
                             let is_first = matches!(outcome, SeatOutcome::Input { round: 1, .. });
                             prop_assert!(is_first);
                             ids.iter().for_each(|question| world.questions.get_mut(question).unwrap().0 = id);
                             world.parks.push(Known { id, who, call, round: 1 });
+                            // Those whose answer was given have made room.
+                            let theirs = world.parks.iter().filter(|known| known.who == who && table.has(known.id)).count();
+                            prop_assert!(theirs <= LIMITS.per_principal);
                             world.obey(&table, commands)?;
                         }
                         Err(_) => ids.iter().for_each(|question| { world.questions.remove(question); }),

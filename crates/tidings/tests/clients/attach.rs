@@ -1,5 +1,7 @@
 //! `tidings stdio --attach`.
 
+use std::time::Duration;
+
 use super::*;
 
 fn attached(gateway: &Gateway) -> ClientBuilder {
@@ -79,6 +81,8 @@ async fn a_client_that_joined_goes_on_when_the_gateway_is_restarted() {
     // It has found the gateway when that answers: a process that looks for it only after the kill finds none.
     modern.names("tools").await;
     client.wait_for_method("notifications/tools/list_changed", 1).await;
+    // By now the session is in the store. What it follows is not when the gateway is killed.
+    tokio::time::sleep(Duration::from_millis(400)).await;
     client.request("resources/subscribe", json!({"uri": "test://r"})).await.result();
     let running = client.start("tools/call", json!({"name": "slow"}));
     server.wait_for_method("tools/call", 1).await;

@@ -5,7 +5,7 @@ use tidings_proto::{Era, PublicName};
 
 use super::Exchange;
 use crate::call::routing::Routed;
-use crate::call::seal::{Binding, OpenedState};
+use crate::call::seal::{Binding, OpenedState, Sealer};
 use crate::plan::Source;
 
 impl Exchange {
@@ -34,9 +34,12 @@ impl Exchange {
             .ok_or_else(|| RequestRefusal::InvalidParams("params.requestState must be a string".into()))?;
         let opened = match self.router.sealer.open_state(&sealed, &self.binding(&routed.exposed)) {
             Ok(opened) => opened,
-            // It may be the own state of the server that is alone; whoever is called in the place of this one will know.
+            // It may be the own state of the server that is alone; whoever is called in the place of this one will know. One of ours is
+            // not: a call that waited and is gone must not run a second time.
             Err(_)
-                if self.router.pool.passthrough.is_some() && matches!(routed.server.plan.source, Source::Local(_)) =>
+                if self.router.pool.passthrough.is_some()
+                    && matches!(routed.server.plan.source, Source::Local(_))
+                    && !Sealer::looks_like_state(self.frame.raw(at)) =>
             {
                 return Ok(Some(None));
             }

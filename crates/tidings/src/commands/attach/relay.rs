@@ -350,24 +350,38 @@ impl StdioRelay {
         let Ok((Some(new), _)) = self.open_session(old.initialize.clone()).await else { return false };
         // What the client set since its beginning is kept, for a further restart.
         *self.session() = Some(LegacySession { id: new.id, revision: new.revision, ..old.clone() });
-        let mut messages = Vec::new();
-        if old.is_initialized {
-            messages.push(notification(notifications::INITIALIZED, None));
+        if old.is_initialized && !self.tell(notification(notifications::INITIALIZED, None)).await {
+            return false;
         }
+        self.tell_what_is_set(&old).await
+    }
+
+    /// Tells a gateway what the client has set in its session, of which it may not know the newest.
+    async fn tell_what_is_set(&self, session: &LegacySession) -> bool {
+        let mut messages = Vec::new();
         // Ids of our own, which no client uses: nobody waits for these answers.
         let ours = |number: u64| RawId::from_raw(format!("\"tidings-attach-{number}\"").as_bytes());
-        let level = old.level.iter().filter_map(|params| Some(request(&ours(0)?, "logging/setLevel", Some(params))));
+        let level =
+            session.level.iter().filter_map(|params| Some(request(&ours(0)?, "logging/setLevel", Some(params))));
         messages.extend(level);
-        for (number, uri) in (1..).zip(&old.follows) {
+        for (number, uri) in (1..).zip(&session.follows) {
             let params = format!("{{\"uri\":{}}}", tidings_wire::encode_string(uri));
             messages.extend(ours(number).map(|id| request(&id, "resources/subscribe", Some(params.as_bytes()))));
         }
         for message in messages {
-            let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: message };
-            let Ok((response, _)) = self.door.send(&letter).await else { return false };
-            // The answer is read, or the connection could not be used again; what it says changes nothing.
-            let _ = tokio::time::timeout(PROMPTLY, whole(response.into_body())).await;
+            if !self.tell(message).await {
+                return false;
+            }
         }
+        true
+    }
+
+    /// Sends a message of our own in the session of the client; whether the gateway took it.
+    async fn tell(&self, message: Bytes) -> bool {
+        let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: message };
+        let Ok((response, _)) = self.door.send(&letter).await else { return false };
+        // The answer is read, or the connection could not be used again; what it says changes nothing.
+        let _ = tokio::time::timeout(PROMPTLY, whole(response.into_body())).await;
         true
     }
 
@@ -380,6 +394,7 @@ impl StdioRelay {
 
     async fn listen(&self) {
         let mut last: Option<(String, RunningGateway)> = None;
+        let mut heard: Option<RunningGateway> = None;
         loop {
             let mut headers = self.headers("text/event-stream");
             // The numbers of one gateway mean nothing to the next.
@@ -388,6 +403,13 @@ impl StdioRelay {
             }
             match self.door.send(&RelayedMessage { verb: http::Method::GET, headers, body: Bytes::new() }).await {
                 Ok((response, gateway)) if is_stream(&response) => {
+                    // A gateway that was killed may not have written the last that the client set in a session that it had kept.
+                    let is_other = heard.as_ref().is_some_and(|before| before.pid != gateway.pid);
+                    let session = self.session().clone();
+                    if let Some(session) = session.filter(|_| is_other) {
+                        self.tell_what_is_set(&session).await;
+                    }
+                    heard = Some(gateway.clone());
                     let mut messages = StreamMessages::of(response.into_body());
                     while let Some(message) = messages.next().await {
                         self.write(&message).await;
