@@ -339,11 +339,17 @@ impl<E: AuditEntry> AuditWriter<E> {
             loop {
                 let more = self.drain(&mut batch, &mut asked);
                 let is_due = Instant::now() >= due;
-                batch.checkpoint = !asked.checkpoints.is_empty() || (is_due && storage.has_news().unwrap_or(true));
+                // Nothing is signed where there is no key: its numbers are its own, and in a sink they would contradict those of the store.
+                batch.checkpoint = storage.is_signed()
+                    && (!asked.checkpoints.is_empty() || (is_due && storage.has_news().unwrap_or(true)));
                 if is_due {
                     due = Instant::now() + CHECKPOINT;
                 }
                 self.write(&storage, std::mem::take(&mut batch), &mut asked);
+                // They were answered, or can not be.
+                for answer in asked.checkpoints.drain(..) {
+                    let _ = answer.send(Err(LogError::Unsigned));
+                }
                 if !more {
                     break;
                 }

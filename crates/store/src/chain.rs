@@ -4,20 +4,23 @@
 //! record is BLAKE3 of its line. A *seal* says where the kept part of a log begins and ends. It is signed with the key of the data
 //! directory and written in the same transaction as the records, so that a process that is killed leaves both or neither: a tail
 //! that is missing, or a beginning that nobody compacted, is told from that.
+//!
+//! The seals of both logs are made with the key. From then on a log without its seal was tampered with, and so was one whose seal is
+//! not what the key signed: of that nothing is believed, and the seal that takes its place says so for ever.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::io;
 
-use redb::{TableDefinition, TableError, WriteTransaction};
+use redb::{Database, TableDefinition, TableError, WriteTransaction};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use tidings_wire::hex;
 
-/// The file of the key in the data directory.
-const FILE: &str = "chain.key";
+use crate::chain_key::ChainKey;
+use crate::tables::{audit, changes};
+
+/// The last number that is believed of a record that no seal speaks for.
+pub(crate) const LAST_NUMBER: u64 = 1 << 52;
 /// By the name of the log: its seal, as JSON.
 const SEALS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("seals");
 
@@ -31,6 +34,16 @@ impl RecordHash {
 
     pub(crate) fn of(line: &[u8]) -> Self {
         Self(*blake3::hash(line).as_bytes())
+    }
+
+    /// One that no record has, and that nobody can know.
+    fn of_none() -> Self {
+        let mut random = [0; 32];
+        if SystemRandom::new().fill(&mut random).is_err() {
+            // Whoever could guess the moment still finds the mark in the seal.
+            return Self::of(jiff::Timestamp::now().to_string().as_bytes());
+        }
+        Self(random)
     }
 
     pub(crate) fn to_text(self) -> String {
@@ -76,58 +89,141 @@ pub(crate) struct Seal {
     pub(crate) from: ChainPlace,
     /// The last record.
     pub(crate) to: ChainPlace,
+    /// How many records are kept, and their bytes. Both decide what is compacted, so they are signed.
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// After this record the log was found not to be what had been signed. Nothing ever takes this away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) broken: Option<u64>,
     /// The public key, and the signature of all of this by it. Empty where there is no key.
     pub(crate) key: String,
     pub(crate) signature: String,
 }
 
-impl Seal {
-    /// The seal to write on with. `last` is the last record that is there.
-    pub(crate) fn go_on(
-        write: &WriteTransaction,
-        log: &str,
-        key: Option<&ChainKey>,
-        last: Option<(u64, &[u8])>,
-    ) -> Result<Self, redb::Error> {
-        let at = |place: ChainPlace| Self {
-            began: place.seq,
-            from: place.clone(),
-            to: place,
-            key: String::new(),
-            signature: String::new(),
-        };
-        // The next record carries a hash that no record has, so that what happened can be seen for as long as it is kept.
-        let broken = |mut seal: Self| {
-            tracing::error!(log, "the seal of this log is not the one that was written; `tidings verify` says more");
-            seal.to.hash = RecordHash::of(b"broken seal").to_text();
-            seal
-        };
-        Ok(match (Self::read_for_write(write, log)?, last) {
-            (Some(seal), _) if seal.is_of(log, key) => seal,
-            (Some(seal), _) => broken(seal),
-            (None, None) => at(ChainPlace::start()),
-            (None, Some((seq, line))) => match RecordHead::read(line) {
-                // Records of a chain have a seal.
-                Some(RecordHead { prev: Some(_), .. }) => {
-                    broken(Self { to: ChainPlace { seq, hash: String::new() }, ..at(ChainPlace::start()) })
-                }
-                // The chain begins after what an earlier version wrote, whose last record it goes on from.
-                _ => at(ChainPlace::new(seq, RecordHash::of(line))),
-            },
-        })
+/// What the table of a log has. Only looked at to make a seal, since it reads every record.
+#[derive(Default)]
+pub(crate) struct LogContent {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// The number and the hash of the last record.
+    last: Option<(u64, RecordHash)>,
+    /// Whether one of them carries a hash.
+    chained: bool,
+}
+
+impl LogContent {
+    /// The next record.
+    pub(crate) fn take(&mut self, seq: u64, line: &[u8], bytes: u64) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.last = Some((seq, RecordHash::of(line)));
+        self.chained |= RecordHead::read(line).is_some_and(|head| head.prev.is_some());
     }
 
-    /// Whether this is what the holder of the key wrote.
-    fn is_of(&self, log: &str, key: Option<&ChainKey>) -> bool {
-        match key {
-            Some(key) => self.key == key.public() && self.holds(log),
-            None => self.signature.is_empty() || self.holds(log),
+    /// Looks at a table.
+    fn of(log: &str, write: &WriteTransaction) -> Result<Self, redb::Error> {
+        match log {
+            audit::LOG => audit::content(write),
+            _ => changes::content(write),
+        }
+    }
+}
+
+impl Seal {
+    /// The seal to write on with. Before the table of the log is opened: this may have to read it.
+    pub(crate) fn go_on(write: &WriteTransaction, log: &str, key: Option<&ChainKey>) -> Result<Self, redb::Error> {
+        match (Self::read_for_write(write, log)?, key) {
+            (Some(seal), Some(key)) if seal.is_of(log, key) => Ok(seal),
+            (Some(seal), None) if seal.key.is_empty() && seal.signature.is_empty() => Ok(seal),
+            // Never without its signature from here on: that could not be told from somebody who has no key.
+            (Some(_), None) => {
+                Err(redb::Error::Corrupted("the log is signed, and there is no key to go on with".into()))
+            }
+            (None, None) => Ok(Self::first(log, &LogContent::of(log, write)?)),
+            // The seals are as old as the key.
+            (_, Some(_)) => Ok(Self::broken(log, &LogContent::of(log, write)?)),
         }
     }
 
+    /// Sees to it that both logs have a seal of this key. `is_new` says that the key was made for it.
+    pub(crate) fn establish(database: &Database, key: &ChainKey, is_new: bool) -> Result<(), redb::Error> {
+        let write = database.begin_write()?;
+        let mut made = false;
+        for log in [changes::LOG, audit::LOG] {
+            let found = Self::read_for_write(&write, log)?;
+            if found.as_ref().is_some_and(|seal| seal.is_of(log, key)) {
+                continue;
+            }
+            let content = LogContent::of(log, &write)?;
+            let mut seal = match found {
+                None if is_new => Self::first(log, &content),
+                _ => Self::broken(log, &content),
+            };
+            seal.sign(log, Some(key));
+            seal.keep(&write, log)?;
+            made = true;
+        }
+        if made {
+            write.commit()?
+        } else {
+            write.abort()?
+        }
+        Ok(())
+    }
+
+    /// The first seal of a log. The chain begins after what an earlier version wrote, whose last record it goes on from.
+    fn first(log: &str, content: &LogContent) -> Self {
+        // Only the change log is older than the chain, and no record of a chain is older than its seal.
+        if content.chained || (log == audit::LOG && content.count > 0) {
+            return Self::broken(log, content);
+        }
+        let place = content.last.map_or_else(ChainPlace::start, |(seq, hash)| ChainPlace::new(seq, hash));
+        Self { began: place.seq, from: place.clone(), ..Self::at(place, content) }
+    }
+
+    /// The seal in the place of one that is not there, or not what was signed. The next record carries a hash that no record has, and
+    /// nothing of the other is believed, not even a number.
+    fn broken(log: &str, content: &LogContent) -> Self {
+        tracing::error!(log, "the seal of this log is not the one that was written; `tidings verify` says more");
+        // The numbers of the rows are not signed either: there must be room for all that follow.
+        let seq = content.last.map_or(0, |(seq, _)| seq).min(LAST_NUMBER);
+        let to = ChainPlace::new(seq, RecordHash::of_none());
+        Self { broken: Some(seq), ..Self::at(to, content) }
+    }
+
+    fn at(to: ChainPlace, content: &LogContent) -> Self {
+        Self {
+            began: 0,
+            from: ChainPlace::start(),
+            to,
+            count: content.count,
+            bytes: content.bytes,
+            broken: None,
+            key: String::new(),
+            signature: String::new(),
+        }
+    }
+
+    /// Records that are about to be compacted are not what was written.
+    pub(crate) fn compacts_foreign(&mut self, log: &str) {
+        if self.broken.is_none() {
+            tracing::error!(log, "the oldest records are not the ones that were written; `tidings verify` says more");
+            self.broken = Some(self.to.seq);
+        }
+    }
+
+    /// Whether this is what the holder of the key wrote.
+    fn is_of(&self, log: &str, key: &ChainKey) -> bool {
+        self.key == key.public() && self.holds(log)
+    }
+
     fn text(&self, log: &str) -> String {
-        let Self { began, from, to, .. } = self;
-        format!("tidings seal 1\n{log}\n{began}\n{} {}\n{} {}\n", from.seq, from.hash, to.seq, to.hash)
+        let Self { began, from, to, count, bytes, broken, .. } = self;
+        let broken = broken.map(|seq| format!("broken {seq}\n")).unwrap_or_default();
+        format!(
+            "tidings seal 2\n{log}\n{began}\n{} {}\n{} {}\n{count} {bytes}\n{broken}",
+            from.seq, from.hash, to.seq, to.hash
+        )
     }
 
     pub(crate) fn sign(&mut self, log: &str, key: Option<&ChainKey>) {
@@ -163,45 +259,6 @@ impl Seal {
     }
 }
 
-/// The key that signs what is recorded in a data directory.
-#[derive(Debug)]
-pub struct ChainKey(Ed25519KeyPair);
-
-impl ChainKey {
-    /// The key of a data directory; made if there is none and `create` says so.
-    pub(crate) fn of(directory: &Path, create: bool) -> io::Result<Option<Self>> {
-        let path = directory.join(FILE);
-        if create {
-            let mut seed = [0; 32];
-            SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("no random numbers"))?;
-            // Never over one that is there, however broken: everything that it signed would be lost with it.
-            match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(mut file) => file.write_all(hex(&seed).as_bytes()).and_then(|()| file.sync_all())?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let mut text = String::new();
-        match OpenOptions::new().read(true).open(&path) {
-            Ok(file) => file.take(1 << 10).read_to_string(&mut text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let broken = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key", path.display()));
-        let seed: [u8; 32] = unhex(text.trim()).ok_or_else(broken)?;
-        Ed25519KeyPair::from_seed_unchecked(&seed).map(|pair| Some(Self(pair))).map_err(|_| broken())
-    }
-
-    /// The public key, as hexadecimal digits.
-    pub(crate) fn public(&self) -> String {
-        hex(self.0.public_key().as_ref())
-    }
-
-    pub(crate) fn sign(&self, text: &str) -> String {
-        hex(self.0.sign(text.as_bytes()).as_ref())
-    }
-}
-
 /// Whether a text was signed by a key.
 pub(crate) fn is_signed(text: &str, key: &str, signature: &str) -> bool {
     let (Some(key), Some(signature)) = (unhex::<32>(key), unhex::<64>(signature)) else { return false };
@@ -209,7 +266,7 @@ pub(crate) fn is_signed(text: &str, key: &str, signature: &str) -> bool {
 }
 
 /// Bytes from hexadecimal digits, if there are as many as there should be.
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let mut out = [0; N];
     if digits.len() != 2 * N {
@@ -249,4 +306,15 @@ impl RecordHead {
         });
         Some(Self { seq, prev })
     }
+}
+
+/// When a record was made, in milliseconds since 1970: its time stands after its hash.
+pub(crate) fn time_of(line: &[u8]) -> Option<u64> {
+    // The records of the change log can be long.
+    let text = line.get(..256.min(line.len()))?;
+    let name = b"\"time\":\"";
+    let begin = text.windows(name.len()).position(|part| part == name)? + name.len();
+    let end = begin + text[begin..].iter().position(|byte| *byte == b'"')?;
+    let time: jiff::Timestamp = std::str::from_utf8(&text[begin..end]).ok()?.parse().ok()?;
+    u64::try_from(time.as_millisecond()).ok()
 }

@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{ChainKey, ChainPlace, is_signed};
+use crate::chain::{ChainPlace, is_signed};
+use crate::chain_key::ChainKey;
 
 /// What is signed at a moment. It is a record of the audit log itself, so it can not be taken out unseen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,7 @@
 mod audit;
 mod audit_sinks;
 mod chain;
+mod chain_key;
 mod checkpoint;
 mod lists;
 mod log;
@@ -29,7 +30,8 @@ mod verify;
 
 pub use audit::{AuditClock, AuditEntry, AuditLimits, AuditLog, AuditQueue, AuditTail};
 pub use audit_sinks::SinkSettings;
-pub use chain::{ChainKey, ChainPlace};
+pub use chain::ChainPlace;
+pub use chain_key::ChainKey;
 pub use checkpoint::Checkpoint;
 pub use lists::{ItemHash, ListDelta, ListOwner, ListedItem, Listing};
 pub use log::{ChangeLog, LogError, LogLimits, LogTail};

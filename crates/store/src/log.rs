@@ -57,6 +57,9 @@ pub enum LogError {
     /// The file does not give it.
     #[error("the change log can not be read: {0}")]
     Unreadable(String),
+    /// Nothing can be signed.
+    #[error("there is no key to sign with: the records of this process are only in its memory")]
+    Unsigned,
     /// The log is closed: the process is about to end.
     #[error("the change log is closed")]
     Closed,

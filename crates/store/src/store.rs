@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use redb::{Builder, Database, DatabaseError, StorageError};
 
-use crate::chain::ChainKey;
+use crate::chain::Seal;
+use crate::chain_key::ChainKey;
 use crate::slot::DatabaseSlot;
 
 /// The file in the data directory.
@@ -29,6 +30,10 @@ pub struct Store {
     floor: u64,
     /// What signs for the records.
     key: Option<Arc<ChainKey>>,
+    /// Why nothing may be written to the logs: there is no key to sign with.
+    unsigned: Option<Arc<str>>,
+    /// Whether it was opened to be looked at, which takes no key.
+    is_look: bool,
 }
 
 /// Why a store can not be used.
@@ -63,7 +68,7 @@ impl Store {
         let until = Instant::now() + patience;
         loop {
             match open(&path, true) {
-                Ok(database) => return Self::of(DatabaseSlot::new(path, database)).signed(directory, true),
+                Ok(database) => return Self::of(DatabaseSlot::new(path, database)).sealed(directory),
                 Err(StoreError::InUse(_)) if Instant::now() < until => std::thread::sleep(RETRY),
                 Err(StoreError::InUse(_)) => {
                     tracing::info!(path = %path.display(), "another process keeps the store; changes are kept in memory");
@@ -71,7 +76,7 @@ impl Store {
                 }
                 // A gateway that does not start because of its own log would be worse than one that forgot it.
                 Err(StoreError::Broken { reason, .. }) => {
-                    return Self::start_over(&path, &reason).signed(directory, true);
+                    return Self::start_over(&path, &reason).sealed(directory);
                 }
                 Err(error @ StoreError::Unavailable { .. }) => {
                     tracing::error!(%error, "no store; changes are kept in memory");
@@ -83,24 +88,44 @@ impl Store {
 
     /// Nothing that outlives the process.
     pub fn in_memory() -> Self {
-        Self { slot: None, floor: 0, key: None }
+        Self { slot: None, floor: 0, key: None, unsigned: None, is_look: false }
     }
 
     pub(crate) fn of(slot: DatabaseSlot) -> Self {
-        Self { slot: Some(Arc::new(slot)), floor: 0, key: None }
+        Self { slot: Some(Arc::new(slot)), floor: 0, key: None, unsigned: None, is_look: false }
     }
 
-    /// With the key of the data directory. A gateway that can not sign still records.
-    fn signed(mut self, directory: &Path, create: bool) -> Self {
-        match ChainKey::of(directory, create && self.slot.is_some()) {
-            Ok(key) => self.key = key.map(Arc::new),
-            Err(error) => tracing::error!(%error, "no key; what is recorded is not signed"),
+    /// With the key of the data directory, and both logs sealed by it. Without one the logs are kept in memory: what is not signed could
+    /// not be told from what somebody else wrote, and a log that was signed must not lose its seal because its key can not be read.
+    fn sealed(mut self, directory: &Path) -> Self {
+        let Some(slot) = &self.slot else { return self };
+        let establish = |key: &ChainKey, is_new| slot.run(|database| Seal::establish(database, key, is_new));
+        let key = ChainKey::of(directory).and_then(|key| match key {
+            Some(key) => establish(&key, false).map(|()| key).map_err(io::Error::other),
+            None => ChainKey::make(directory, |key| establish(key, true)),
+        });
+        match key {
+            Ok(key) => self.key = Some(Arc::new(key)),
+            Err(error) => {
+                tracing::error!(%error, "no key to sign with; what is recorded is kept in memory, and is gone when this process ends");
+                self.unsigned = Some(error.to_string().into());
+            }
         }
         self
     }
 
     pub(crate) fn key(&self) -> Option<Arc<ChainKey>> {
         self.key.clone()
+    }
+
+    /// Why the key of the directory is not known, if it is there.
+    pub(crate) fn unsigned(&self) -> Option<&str> {
+        self.unsigned.as_deref()
+    }
+
+    /// Where the logs are kept: nowhere without a key.
+    pub(crate) fn log_slot(&self) -> Option<&Arc<DatabaseSlot>> {
+        self.slot.as_ref().filter(|_| self.unsigned.is_none() || self.is_look)
     }
 
     /// The store of a data directory if there is one, for a short look. Makes and moves nothing.
@@ -110,12 +135,22 @@ impl Store {
             return Ok(None);
         }
         let database = open(&path, false)?;
-        Ok(Some(Self::of(DatabaseSlot::new(path, database)).signed(directory, false)))
+        let mut store = Self { is_look: true, ..Self::of(DatabaseSlot::new(path, database)) };
+        match ChainKey::of(directory) {
+            Ok(key) => store.key = key.map(Arc::new),
+            Err(error) => store.unsigned = Some(error.to_string().into()),
+        }
+        Ok(Some(store))
     }
 
     /// Whether what is written outlives the process.
     pub fn is_kept(&self) -> bool {
         self.slot.is_some()
+    }
+
+    /// Whether there is a key that signs what is written to the logs.
+    pub fn is_signed(&self) -> bool {
+        self.key.is_some()
     }
 
     pub(crate) fn slot(&self) -> Option<&Arc<DatabaseSlot>> {

@@ -1,11 +1,13 @@
 //! Proves that no record was taken out, altered or moved.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use redb::{Database, ReadableDatabase as _, TableError};
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{ChainPlace, RecordHash, RecordHead, Seal};
+use crate::chain_key;
 use crate::checkpoint::Checkpoint;
 use crate::log::LogError;
 use crate::store::Store;
@@ -24,6 +26,9 @@ pub struct VerifyReport {
     pub audit: LogReport,
     /// How many checkpoints agree with the records: those in the audit log, and those that were given.
     pub checkpoints: u64,
+    /// How many do not, because what they name was compacted, and no later one that is signed names what was left then.
+    #[serde(default)]
+    pub uncompared: u64,
     /// The public keys that signed. One that you do not know signed somebody else's records.
     pub keys: Vec<String>,
     /// What is wrong; nothing, if all is well.
@@ -44,6 +49,16 @@ pub struct LogReport {
 }
 
 impl VerifyReport {
+    /// Of a directory that has no store: well, unless there was one.
+    pub fn without_store(directory: &Path) -> Self {
+        let mut report = Self::default();
+        if directory.join(chain_key::FILE).exists() {
+            let text = format!("{} is there, but there is no store: all records are missing", chain_key::FILE);
+            report.faults.push(text);
+        }
+        report
+    }
+
     /// Whether nothing is wrong.
     pub fn holds(&self) -> bool {
         self.faults.is_empty()
@@ -56,8 +71,15 @@ pub fn verify(store: &Store, given: &[Checkpoint], key: Option<&str>) -> Result<
     let Some(slot) = store.slot() else { return Ok(VerifyReport::default()) };
     // Whoever has no key can sign with one of their own.
     let own = store.key().map(|key| key.public());
-    let key = key.or(own.as_deref());
-    slot.run(|database| verify_database(database, given, key)).map_err(|error| LogError::Unreadable(error.to_string()))
+    let known = key.or(own.as_deref());
+    let report = slot.run(|database| verify_database(database, given, known));
+    let mut report = report.map_err(|error| LogError::Unreadable(error.to_string()))?;
+    if known.is_none() && (store.unsigned().is_some() || !report.keys.is_empty()) {
+        let reason = store.unsigned().unwrap_or("it is not there");
+        let text = format!("{} can not be read, so nobody knows who signed: {reason}", chain_key::FILE);
+        report.faults.push(text);
+    }
+    Ok(report)
 }
 
 /// As [`verify`], of what a running gateway has.
@@ -94,8 +116,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Ok(blocks) => {
             for block in blocks.range(0..)? {
                 let (first, block) = block?;
-                let lines = block.value().2.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                for (seq, line) in (first.value()..).zip(lines) {
+                for (seq, line) in (first.value()..).zip(audit::lines_of(block.value().2)) {
                     let before = audit.at;
                     audit.take(seq, line);
                     if is_checkpoint(line)
@@ -118,11 +139,22 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         report.faults.append(&mut walk.faults);
         report.keys.extend(walk.seal.iter().map(|seal| seal.key.clone()).filter(|key| !key.is_empty()));
     }
-    for checkpoint in &kept {
-        report.compare(checkpoint, "of", key, &[&changes]);
+    // The newest first: they speak for the place up to which was compacted, and so for those that name what was before it.
+    for checkpoint in kept.iter().rev() {
+        audit.covered |= report.is_signed(checkpoint, "of", key);
+        report.compare(checkpoint, "of", &mut [&mut changes]);
     }
-    for checkpoint in given {
-        report.compare(checkpoint, "that was given, of", key, &[&changes, &audit]);
+    let mut given: Vec<&Checkpoint> = given.iter().collect();
+    given.sort_by_key(|checkpoint| std::cmp::Reverse((checkpoint.audit.seq, checkpoint.changes.seq)));
+    let before = report.checkpoints;
+    for checkpoint in &given {
+        report.is_signed(checkpoint, "that was given, of", key);
+        report.compare(checkpoint, "that was given, of", &mut [&mut changes, &mut audit]);
+    }
+    if !given.is_empty() && report.checkpoints == before {
+        report
+            .faults
+            .push("no checkpoint that was given can be compared: what they name is said to be compacted".into());
     }
     (report.changes, report.audit) = (changes.report, audit.report);
     report.keys.sort();
@@ -131,25 +163,58 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
 }
 
 impl VerifyReport {
-    /// Whether a checkpoint is signed, and the records that it names are still the same.
-    fn compare(&mut self, checkpoint: &Checkpoint, which: &str, key: Option<&str>, logs: &[&ChainWalk]) {
+    /// Whether a checkpoint is signed, and by the key that is known.
+    fn is_signed(&mut self, checkpoint: &Checkpoint, which: &str, key: Option<&str>) -> bool {
         let time = checkpoint.time;
-        if checkpoint.signature.is_empty() {
-            self.faults.push(format!("the checkpoint {which} {time} is not signed"));
-        } else if !checkpoint.holds() {
-            self.faults.push(format!("the checkpoint {which} {time} was altered: its signature is not right"));
-        } else if key.is_some_and(|key| key != checkpoint.key) {
-            self.faults.push(format!("the checkpoint {which} {time} was signed by another key, {}", checkpoint.key));
-        }
         self.keys.extend((!checkpoint.key.is_empty()).then(|| checkpoint.key.clone()));
+        let fault = if checkpoint.signature.is_empty() {
+            "is not signed".to_owned()
+        } else if !checkpoint.holds() {
+            "was altered: its signature is not right".to_owned()
+        } else if key.is_some_and(|key| key != checkpoint.key) {
+            format!("was signed by another key, {}", checkpoint.key)
+        } else {
+            return true;
+        };
+        self.faults.push(format!("the checkpoint {which} {time} {fault}"));
+        false
+    }
+
+    /// Whether the records that a checkpoint names are still the same.
+    fn compare(&mut self, checkpoint: &Checkpoint, which: &str, logs: &mut [&mut ChainWalk]) {
+        let time = checkpoint.time;
+        let mut compared = true;
         for log in logs {
             let named = if log.log == audit::LOG { &checkpoint.audit } else { &checkpoint.changes };
-            if let Some(fault) = log.contradicts(named) {
-                self.faults.push(format!("{}: {fault}, says the checkpoint {which} {time}", log.log));
-            }
+            let fault = match log.compare(named) {
+                Comparison::Nothing => continue,
+                Comparison::Same => {
+                    // The place up to which was compacted is before this record, whose hash includes it.
+                    log.covered = true;
+                    continue;
+                }
+                Comparison::Compacted => {
+                    compared &= log.covered;
+                    continue;
+                }
+                Comparison::Altered => format!("record {} was altered", named.seq),
+                Comparison::Missing => format!("record {} is missing", named.seq),
+            };
+            self.faults.push(format!("{}: {fault}, says the checkpoint {which} {time}", log.log));
         }
-        self.checkpoints += 1;
+        if compared { self.checkpoints += 1 } else { self.uncompared += 1 }
     }
+}
+
+/// What came of looking for the record that a checkpoint names.
+enum Comparison {
+    /// It names none: there was none yet.
+    Nothing,
+    Same,
+    /// Of what was compacted only the last hash is left.
+    Compacted,
+    Altered,
+    Missing,
 }
 
 /// Most records are calls, and parsing each would take most of the time.
@@ -170,6 +235,10 @@ struct ChainWalk {
     /// The hashes of the records that a checkpoint may name.
     hashes: HashMap<u64, RecordHash>,
     remembers: Box<dyn Fn(u64) -> bool>,
+    /// Whether a signed checkpoint names one of the records that are kept, or the last that was compacted.
+    covered: bool,
+    /// Whether a record was seen that must have a seal.
+    needs_seal: bool,
 }
 
 impl ChainWalk {
@@ -178,7 +247,17 @@ impl ChainWalk {
         let began = seal.as_ref().map_or(0, |seal| seal.began);
         let report = LogReport { compacted_to: if from.seq > began { from.seq } else { 0 }, ..LogReport::default() };
         let at = (from.seq, from.hash());
-        Self { log, seal, report, faults: Vec::new(), at, hashes: HashMap::from([at]), remembers }
+        Self {
+            log,
+            seal,
+            report,
+            faults: Vec::new(),
+            at,
+            hashes: HashMap::from([at]),
+            remembers,
+            covered: false,
+            needs_seal: false,
+        }
     }
 
     fn fault(&mut self, text: impl std::fmt::Display) {
@@ -193,15 +272,18 @@ impl ChainWalk {
         let head = RecordHead::read(line).filter(|head| head.seq == seq);
         let prev = head.as_ref().and_then(|head| head.prev);
         let Some((from, began)) = self.seal.as_ref().map(|seal| (seal.from.clone(), seal.began)) else {
-            match prev {
-                Some(_) => self.at = (seq, hash),
-                None => self.report.unchained += 1,
+            // Only the change log is older than the chain.
+            if prev.is_some() || self.log == audit::LOG {
+                self.needs_seal = true;
+                self.at = (seq, hash);
+            } else {
+                self.report.unchained += 1;
             }
             return;
         };
         if seq <= from.seq {
             match prev {
-                None if seq <= began => {
+                None if seq <= began && self.log != audit::LOG => {
                     self.report.unchained += 1;
                     // The chain goes on from the last of them.
                     if seq == from.seq && hash != from.hash() {
@@ -233,11 +315,17 @@ impl ChainWalk {
         let (last, hash) = self.at;
         self.report.last = last;
         let Some(seal) = self.seal.clone() else {
-            if last > 0 {
+            // The seals are as old as the key.
+            if key.is_some() || self.needs_seal {
                 self.fault("the seal is missing");
             }
             return;
         };
+        if let Some(seq) = seal.broken {
+            self.fault(format!(
+                "after record {seq} the log was found not to be what was signed; nothing up to there is proved"
+            ));
+        }
         if seal.signature.is_empty() {
             self.fault("not signed");
         } else if !seal.holds(self.log) {
@@ -255,17 +343,15 @@ impl ChainWalk {
         }
     }
 
-    /// What is wrong if a record was as a checkpoint says.
-    fn contradicts(&self, named: &ChainPlace) -> Option<String> {
+    /// Looks for the record that a checkpoint names.
+    fn compare(&self, named: &ChainPlace) -> Comparison {
         let from = self.seal.as_ref().map_or(0, |seal| seal.from.seq);
-        // Of what was compacted only the last hash is left.
-        if named.seq < from || named.seq == 0 {
-            return None;
-        }
         match self.hashes.get(&named.seq) {
-            Some(hash) if *hash == named.hash() => None,
-            Some(_) => Some(format!("record {} was altered", named.seq)),
-            None => Some(format!("record {} is missing", named.seq)),
+            _ if named.seq == 0 => Comparison::Nothing,
+            _ if named.seq < from => Comparison::Compacted,
+            Some(hash) if *hash == named.hash() => Comparison::Same,
+            Some(_) => Comparison::Altered,
+            None => Comparison::Missing,
         }
     }
 }

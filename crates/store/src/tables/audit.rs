@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use redb::backends::InMemoryBackend;
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 
 use super::changes;
 use crate::audit::AuditLimits;
-use crate::chain::{ChainKey, ChainPlace, RecordHash, RecordHead, Seal};
+use crate::chain::{ChainPlace, LogContent, RecordHash, RecordHead, Seal, time_of};
+use crate::chain_key::ChainKey;
 use crate::checkpoint::Checkpoint;
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
@@ -16,14 +17,11 @@ use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 
 /// The number of the first record of a block to the time of its last one in milliseconds, how many there are, and their lines.
 pub(crate) const BLOCKS: TableDefinition<'_, u64, (u64, u64, &[u8])> = TableDefinition::new("audit");
-/// How many records there are, and their bytes.
-const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("audit_facts");
-const COUNT: &str = "count";
-const BYTES: &str = "bytes";
 /// What its seal is called.
 pub(crate) const LOG: &str = "audit";
-/// How long the lines of one row may be. A reader loads whole rows.
-const BLOCK: usize = 32 << 10;
+/// Above this the lines of one row are enough. A reader loads whole rows. The last line and the row's own head must fit below 32 KiB: the
+/// database rounds the size of a long row up to a power of two.
+const BLOCK: usize = 30 << 10;
 /// What a process that has no store keeps in memory.
 const MEMORY_RECORDS: u64 = 10_000;
 
@@ -54,7 +52,7 @@ pub(crate) struct WrittenLines {
 
 impl AuditStorage {
     pub(crate) fn new(store: &Store) -> Result<Self, redb::Error> {
-        match store.slot() {
+        match store.log_slot() {
             Some(slot) => Ok(Self { slot: Arc::clone(slot), key: store.key(), in_memory: false }),
             None => {
                 let database =
@@ -100,6 +98,11 @@ impl AuditStorage {
         self.slot.run(|database| read(database, query))
     }
 
+    /// Whether checkpoints can be signed.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// The public key of the data directory.
     pub(crate) fn public_key(&self) -> Option<String> {
         self.key.as_ref().map(|key| key.public())
@@ -121,15 +124,8 @@ fn append(
     let write = database.begin_write()?;
     let mut written = Vec::with_capacity(batch.members.len() + batch.records.len() * 96);
     let last = {
+        let mut seal = Seal::go_on(&write, LOG, key)?;
         let mut blocks = write.open_table(BLOCKS)?;
-        let mut facts = write.open_table(FACTS)?;
-        let mut count = facts.get(COUNT)?.map_or(0, |count| count.value());
-        let mut bytes = facts.get(BYTES)?.map_or(0, |bytes| bytes.value());
-        let last = blocks.last()?.map(|(first, block)| {
-            let (_, records, lines) = block.value();
-            (first.value() + records - 1, last_line(lines).to_vec())
-        });
-        let mut seal = Seal::go_on(&write, LOG, key, last.as_ref().map(|(seq, line)| (*seq, &line[..])))?;
         let changes = Seal::read_for_write(&write, changes::LOG)?.map_or_else(ChainPlace::start, |seal| seal.to);
         let mut head = (seal.to.seq, seal.to.hash());
         let mut block = OpenBlock { start: 0, first: head.0 + 1, count: 0, time: 0 };
@@ -151,34 +147,62 @@ fn append(
         if block.count > 0 {
             block.keep(&mut blocks, &written)?;
         }
-        count += batch.records.len() as u64 + u64::from(batch.checkpoint);
-        bytes += written.len() as u64;
+        seal.count += batch.records.len() as u64 + u64::from(batch.checkpoint);
+        seal.bytes += written.len() as u64;
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
         loop {
-            let oldest = blocks.first()?.map(|(first, block)| {
-                let (time, records, lines) = block.value();
-                let hash = RecordHash::of(last_line(lines));
-                (first.value(), time, records, lines.len() as u64, hash)
-            });
-            let Some((first, time, records, size, hash)) = oldest else { break };
-            // From the oldest on, until all three bounds hold.
-            if time >= expired && count <= limits.max_records && bytes <= limits.max_bytes {
+            let Some(oldest) = blocks.first()?.map(|(first, block)| (first.value(), block.value().2.to_vec())) else {
+                break;
+            };
+            let (first, lines) = oldest;
+            // From the oldest on, until all three bounds hold. The time is the record's own: what stands beside it is not signed.
+            let expires = time_of(last_line(&lines)).is_some_and(|time| time < expired);
+            if !expires && seal.count <= limits.max_records && seal.bytes <= limits.max_bytes {
                 break;
             }
             blocks.remove(first)?;
-            count = count.saturating_sub(records);
-            bytes = bytes.saturating_sub(size);
-            // What is taken away leaves its hash, which the first record that stays carries.
-            seal.from = ChainPlace::new(first + records - 1, hash);
+            compact(&mut seal, first, &lines);
         }
-        facts.insert(COUNT, count)?;
-        facts.insert(BYTES, bytes)?;
         seal.sign(LOG, key);
         seal.keep(&write, LOG)?;
         seal.to.seq
     };
     write.commit()?;
     Ok(WrittenLines { lines: written, last })
+}
+
+/// Takes a block out of what is sealed. It leaves its last hash, which the first record that stays carries.
+fn compact(seal: &mut Seal, first: u64, block: &[u8]) {
+    let mut is_ours = true;
+    for (seq, line) in (first..).zip(lines_of(block)) {
+        let before = (seal.from.seq + 1, Some(seal.from.hash()));
+        is_ours &= RecordHead::read(line).is_some_and(|head| (head.seq, head.prev) == before) && seq == before.0;
+        if seq <= seal.to.seq {
+            seal.from = ChainPlace::new(seq, RecordHash::of(line));
+        }
+        seal.count = seal.count.saturating_sub(1);
+    }
+    seal.bytes = seal.bytes.saturating_sub(block.len() as u64);
+    if !is_ours {
+        seal.compacts_foreign(LOG);
+    }
+}
+
+/// What there is, to be sealed.
+pub(crate) fn content(write: &WriteTransaction) -> Result<LogContent, redb::Error> {
+    let mut content = LogContent::default();
+    for block in write.open_table(BLOCKS)?.range(0..)? {
+        let (first, block) = block?;
+        for (seq, line) in (first.value()..).zip(lines_of(block.value().2)) {
+            content.take(seq, line, line.len() as u64 + 1);
+        }
+    }
+    Ok(content)
+}
+
+/// The lines of a block.
+pub(crate) fn lines_of(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
 /// A row that is being filled: the end of what was written so far.
@@ -241,9 +265,7 @@ fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Err
         rows.push(ChangeRow { seq, time: 0, json: Bytes::copy_from_slice(line) });
         Some(())
     };
-    let lines = |block: &[u8]| -> Vec<Vec<u8>> {
-        block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
-    };
+    let lines = |block: &[u8]| -> Vec<Vec<u8>> { lines_of(block).map(<[u8]>::to_vec).collect() };
     match query.from {
         QueryStart::Newest => {
             'blocks: for block in blocks.range(0..)?.rev() {
@@ -288,12 +310,4 @@ fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Err
     }
     found.last = found.last.max(found.rows.last().map_or(0, |row| row.seq));
     Ok(found)
-}
-
-/// When a record was made, in milliseconds since 1970: its time stands after its hash.
-fn time_of(line: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(line).ok()?;
-    let (_, rest) = text.split_once("\"time\":\"")?;
-    let time: jiff::Timestamp = rest.split('"').next()?.parse().ok()?;
-    u64::try_from(time.as_millisecond()).ok()
 }

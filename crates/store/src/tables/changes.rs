@@ -1,16 +1,16 @@
 //! The change log: rows by number, bounded by age, count and size.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use redb::{
-    Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, TableDefinition, TableError,
-};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 use tidings_sync::Lock;
 
 use super::lists;
-use crate::chain::{ChainKey, ChainPlace, RecordHash, RecordHead, Seal};
+use crate::chain::{ChainPlace, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
+use crate::chain_key::ChainKey;
 use crate::lists::{Known, KnownList, ListOwner, ListStep};
 use crate::log::LogLimits;
 use crate::slot::DatabaseSlot;
@@ -84,7 +84,7 @@ pub(crate) struct MemoryRows {
 
 impl ChangeRowStorage {
     pub(crate) fn new(store: &Store) -> Self {
-        match store.slot() {
+        match store.log_slot() {
             Some(slot) => Self::File(Arc::clone(slot), store.floor(), store.key()),
             None => Self::Memory(Lock::default()),
         }
@@ -99,8 +99,11 @@ impl ChangeRowStorage {
                 // No number of the seal is given again, either: what comes after it would count as written.
                 let sealed = Seal::read(&read, LOG)?.map_or(0, |seal| seal.to.seq);
                 match read.open_table(FACTS) {
-                    Ok(facts) => Ok(facts.get(LAST)?.map_or(0, |last| last.value()).max(*floor).max(sealed)),
-                    Err(TableError::TableDoesNotExist(_)) => Ok(*floor),
+                    Ok(facts) => {
+                        let last = facts.get(LAST)?.map_or(0, |last| last.value()).min(LAST_NUMBER);
+                        Ok(last.max(*floor).max(sealed))
+                    }
+                    Err(TableError::TableDoesNotExist(_)) => Ok(sealed.max(*floor)),
                     Err(error) => Err(error.into()),
                 }
             }),
@@ -182,11 +185,9 @@ fn append(
     // In the same transaction as the records: after a crash both are there or neither is.
     lists::keep(&write, steps)?;
     {
+        let mut seal = Seal::go_on(&write, LOG, key)?;
         let mut rows = write.open_table(ROWS)?;
         let mut facts = write.open_table(FACTS)?;
-        let mut bytes = facts.get(BYTES)?.map_or(0, |bytes| bytes.value());
-        let last = rows.last()?.map(|(seq, row)| (seq.value(), row.value().1.to_vec()));
-        let mut seal = Seal::go_on(&write, LOG, key, last.as_ref().map(|(seq, line)| (*seq, &line[..])))?;
         // What failed may be on disk after all: the seal was written with it.
         let written = seal.to.seq;
         let new = new.iter().filter(|row| row.seq > written);
@@ -194,36 +195,59 @@ fn append(
             // From the seal and not from the last row: that may have been altered since.
             let (json, hash) = chained(row, seal.to.hash());
             seal.to = ChainPlace::new(row.seq, hash);
-            // One that is there already was written before an error, and is counted.
-            let known = rows.insert(row.seq, (row.time, &json[..]))?.map_or(0, |old| old.value().1.len() as u64);
+            rows.insert(row.seq, (row.time, &json[..]))?;
             // Kept apart from the rows, because numbers are never used again, also when all rows have expired.
             facts.insert(LAST, row.seq)?;
-            bytes = (bytes + json.len() as u64).saturating_sub(known);
+            seal.count += 1;
+            seal.bytes += json.len() as u64;
         }
         loop {
             let first = rows.first()?.map(|(seq, row)| {
-                let (time, json) = row.value();
-                (seq.value(), time, json.len() as u64, RecordHash::of(json))
+                let json = row.value().1;
+                let prev = RecordHead::read(json).filter(|head| head.seq == seq.value()).and_then(|head| head.prev);
+                (seq.value(), time_of(json), json.len() as u64, prev, RecordHash::of(json))
             });
-            let Some((seq, time, size, hash)) = first else { break };
-            // From the oldest on, until all three bounds hold.
-            if time >= expired && rows.len()? <= limits.max_rows && bytes <= limits.max_bytes {
+            let Some((seq, time, size, prev, hash)) = first else { break };
+            // From the oldest on, until all three bounds hold. The time is the record's own: what stands beside it is not signed.
+            let expires = time.is_some_and(|time| time < expired);
+            if !expires && seal.count <= limits.max_rows && seal.bytes <= limits.max_bytes {
                 break;
             }
             rows.remove(seq)?;
-            bytes = bytes.saturating_sub(size);
+            seal.count = seal.count.saturating_sub(1);
+            seal.bytes = seal.bytes.saturating_sub(size);
+            let is_ours = match seq.cmp(&seal.from.seq) {
+                // From before there was a chain, and the last of these, which it goes on from.
+                Ordering::Less => seq <= seal.began,
+                Ordering::Equal => seq <= seal.began && hash == seal.from.hash(),
+                Ordering::Greater => seq <= seal.to.seq && prev == Some(seal.from.hash()),
+            };
+            if !is_ours {
+                seal.compacts_foreign(LOG);
+            }
             // What is taken away leaves its hash, which the first record that stays carries.
-            if seq > seal.from.seq {
+            if seq > seal.from.seq && seq <= seal.to.seq {
                 seal.from = ChainPlace::new(seq, hash);
             }
         }
-        // Kept as a sum: adding up all rows at every commit would grow with the log.
-        facts.insert(BYTES, bytes)?;
+        // For earlier versions.
+        facts.insert(BYTES, seal.bytes)?;
         seal.sign(LOG, key);
         seal.keep(&write, LOG)?;
     }
     write.commit()?;
     Ok(())
+}
+
+/// What there is, to be sealed.
+pub(crate) fn content(write: &WriteTransaction) -> Result<LogContent, redb::Error> {
+    let mut content = LogContent::default();
+    for row in write.open_table(ROWS)?.range(0..)? {
+        let (seq, row) = row?;
+        let json = row.value().1;
+        content.take(seq.value(), json, json.len() as u64);
+    }
+    Ok(content)
 }
 
 /// The record with the hash of the one before it, which stands after its number.

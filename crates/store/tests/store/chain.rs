@@ -1,5 +1,8 @@
 //! Attacks on what is recorded, played on the file itself.
 
+mod key;
+mod seals;
+
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableTable as _, TableDefinition};
