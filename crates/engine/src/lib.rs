@@ -30,7 +30,7 @@ pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use lifecycle::change::{ChangeError, Operation, Prefix, Start};
 pub use notify::announce::OwedNotice;
 pub use notify::listeners::Connected;
-pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome};
+pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};

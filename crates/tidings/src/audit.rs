@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_config::AuditSettings;
-use tidings_engine::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome};
+use tidings_engine::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 use tidings_store::{AuditClock, AuditEntry, AuditLimits, AuditLog, AuditQueue, SinkSettings, Store};
 use tidings_wire::{encode_string, hex, one_line};
 
@@ -15,10 +16,8 @@ use tidings_wire::{encode_string, hex, one_line};
 const WAITING: usize = 8 << 20;
 /// What an entry takes besides its texts.
 const ENTRY: usize = 320;
-/// How long a name or what a client says of itself may be in a record.
-const LONGEST: usize = 1 << 10;
-/// How large arguments may be to be kept.
-const ARGUMENTS: usize = 64 << 10;
+/// How long the names of one decision may be together: approvals name as many as servers offer.
+const NAMES: usize = 1 << 20;
 /// How many refusals are recorded one by one in a minute: anybody can cause them, and they must not push out the rest.
 const REFUSALS: u64 = 10;
 
@@ -73,7 +72,7 @@ impl AuditTrail for AuditRecorder {
                 None => return,
             }
         }
-        self.queue.hand_over(Recorded::Decision(Instant::now(), decision, more));
+        self.queue.hand_over(Recorded::Decision(Instant::now(), bounded(decision), more));
     }
 
     fn keeps_arguments(&self) -> bool {
@@ -103,8 +102,11 @@ impl AuditEntry for Recorded {
         ENTRY
             + match self {
                 Self::Call(call) => {
-                    let arguments = call.kept_arguments.as_ref().map_or(0, bytes::Bytes::len);
-                    call.name.len() + call.client.as_ref().map_or(0, bytes::Bytes::len) + arguments
+                    let arguments = match &call.kept_arguments {
+                        Some(KeptArguments::Whole(arguments)) => arguments.len(),
+                        Some(KeptArguments::TooLong) | None => 0,
+                    };
+                    call.name.len() + call.client.as_ref().map_or(0, Bytes::len) + arguments
                 }
                 Self::Decision(_, AuditedDecision::Servers { put, removed }, _) => {
                     put.iter().chain(removed).map(|name| name.len() + 24).sum()
@@ -112,7 +114,7 @@ impl AuditEntry for Recorded {
                 Self::Decision(_, AuditedDecision::Approval { names, .. }, _) => {
                     names.iter().map(|name| name.len() + 24).sum()
                 }
-                Self::Decision(..) => LONGEST,
+                Self::Decision(..) => LONGEST_TEXT,
             }
     }
 
@@ -144,23 +146,23 @@ fn write_call(call: &AuditedCall, clock: &AuditClock, members: &mut Vec<u8>) -> 
         text(members, "server", server);
     }
     text(members, "name", &call.name);
+    if let Some((digest, size)) = call.name_cut.as_deref() {
+        let _ = write!(members, ",\"name_cut\":{{\"hash\":\"{}\",\"bytes\":{size}}}", hex(&digest.0));
+    }
     text(members, "principal", &call.principal);
     if let Some(client) = &call.client {
-        // What it says may be anything; it is shown as one line, or as the text that it is not.
-        match client.len() <= LONGEST && serde_json::from_slice::<serde::de::IgnoredAny>(client).is_ok() {
-            true => {
-                members.extend_from_slice(b",\"client\":");
-                members.extend_from_slice(&one_line(client));
-            }
-            false => text(members, "client", &String::from_utf8_lossy(client)),
-        }
+        json_or_text(members, "client", client);
+    }
+    if let Some(size) = call.client_cut {
+        let _ = write!(members, ",\"client_cut\":{{\"bytes\":{size}}}");
     }
     if let Some((digest, size)) = &call.arguments {
         let _ = write!(members, ",\"arguments\":{{\"hash\":\"{}\",\"bytes\":{size}}}", hex(&digest.0));
     }
-    if let Some(arguments) = call.kept_arguments.as_ref().filter(|arguments| arguments.len() <= ARGUMENTS) {
-        members.extend_from_slice(b",\"given\":");
-        members.extend_from_slice(&one_line(arguments));
+    match &call.kept_arguments {
+        Some(KeptArguments::Whole(arguments)) => json_or_text(members, "given", arguments),
+        Some(KeptArguments::TooLong) => members.extend_from_slice(b",\"given_cut\":true"),
+        None => {}
     }
     let _ = match call.outcome {
         CallOutcome::Answered(size) => write!(members, ",\"outcome\":\"answered\",\"answer_bytes\":{size}"),
@@ -176,12 +178,49 @@ fn text(members: &mut Vec<u8>, name: &str, value: &str) {
     members.extend_from_slice(b",\"");
     members.extend_from_slice(name.as_bytes());
     members.extend_from_slice(b"\":");
-    members.extend_from_slice(encode_string(cut(value)).as_bytes());
+    members.extend_from_slice(encode_string(value).as_bytes());
 }
 
-/// A text that is not longer than texts of records may be.
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
+/// What a client sent, as the JSON that it is. What not every reader of JSON takes (a number beyond all bounds, half a character, too
+/// many brackets) is a text: it must not spoil the record for whoever reads it.
+fn json_or_text(members: &mut Vec<u8>, name: &str, raw: &Bytes) {
+    if serde_json::from_slice::<Value>(raw).is_err() {
+        return text(members, name, &String::from_utf8_lossy(raw));
+    }
+    members.extend_from_slice(b",\"");
+    members.extend_from_slice(name.as_bytes());
+    members.extend_from_slice(b"\":");
+    members.extend_from_slice(&one_line(raw));
+}
+
+/// A decision whose texts are not longer than those of records may be.
+fn bounded(decision: AuditedDecision) -> AuditedDecision {
+    let cut = |text: String| match text.len() <= LONGEST_TEXT {
+        true => text,
+        false => format!("{}… ({} bytes)", &text[..text.floor_char_boundary(LONGEST_TEXT)], text.len()),
+    };
+    match decision {
+        AuditedDecision::Approval { approved, server, names } => {
+            let (count, mut size) = (names.len(), 0);
+            let mut names: Vec<String> = names
+                .into_iter()
+                .map(cut)
+                .take_while(|name| {
+                    size += name.len();
+                    size <= NAMES
+                })
+                .collect();
+            if names.len() < count {
+                names.push(format!("… and {} more", count - names.len()));
+            }
+            AuditedDecision::Approval { approved, server, names }
+        }
+        AuditedDecision::Administration { principal, request, status } => {
+            AuditedDecision::Administration { principal, request: cut(request), status }
+        }
+        AuditedDecision::Refused { peer, path, status } => AuditedDecision::Refused { peer, path: cut(path), status },
+        decision @ AuditedDecision::Servers { .. } => decision,
+    }
 }
 
 fn decision_members(decision: AuditedDecision) -> Value {
@@ -205,6 +244,62 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    fn call(client: &'static str) -> AuditedCall {
+        AuditedCall {
+            started: Instant::now(),
+            took: Duration::from_millis(1),
+            principal: "local".into(),
+            client: Some(Bytes::from_static(client.as_bytes())),
+            client_cut: None,
+            method: tidings_proto::Method::ToolsCall,
+            server: None,
+            name: "echo".into(),
+            name_cut: None,
+            arguments: None,
+            kept_arguments: Some(KeptArguments::Whole(Bytes::from_static(client.as_bytes()))),
+            outcome: CallOutcome::Cancelled,
+        }
+    }
+
+    #[tokio::test]
+    async fn whatever_a_client_says_every_reader_of_json_can_read_its_record() {
+        let limits = AuditLimits {
+            max_age: Duration::from_secs(60),
+            max_records: 1_000,
+            max_bytes: 1 << 20,
+            max_waiting: WAITING,
+        };
+        let (log, queue) = AuditLog::start::<Recorded>(Store::in_memory(), limits, SinkSettings::default());
+        let deep: &str = Box::leak(format!("{}{}", "[".repeat(200), "]".repeat(200)).into_boxed_str());
+        let said = [r#"{"name":"x","n":1e999}"#, r#"{"name":"\ud800"}"#, deep, "{\"name\":\n\"y\"}", "{\"name\":\"cut"];
+        for said in said {
+            queue.hand_over(Recorded::Call(call(said)));
+        }
+        let mut tail = log.follow(Some(0)).await.unwrap();
+        let mut rows = Vec::new();
+        while rows.len() < said.len() {
+            rows.extend(tail.next().await.unwrap());
+        }
+        for (row, said) in rows.iter().zip(said) {
+            let record: Value = serde_json::from_slice(&row.json).unwrap_or_else(|error| panic!("{said}: {error}"));
+            let as_text = record["client"] == said && record["given"] == said;
+            assert!(as_text || record["client"]["name"] == "y", "{record}");
+        }
+    }
+
+    #[test]
+    fn a_decision_has_no_text_without_end() {
+        let long = "x".repeat(100_000);
+        let refused = bounded(AuditedDecision::Refused { peer: None, path: long.clone(), status: 401 });
+        let AuditedDecision::Refused { path, .. } = refused else { panic!("another decision") };
+        assert!(path.len() < 1_100 && path.ends_with("… (100000 bytes)"), "{path}");
+        let names = vec![long; 5_000];
+        let approval = bounded(AuditedDecision::Approval { approved: true, server: "s".into(), names });
+        let weight = Recorded::Decision(Instant::now(), approval.clone(), 0).weight();
+        let AuditedDecision::Approval { names, .. } = approval else { panic!("another decision") };
+        assert!(weight < 2 * NAMES && names.last().is_some_and(|last| last.ends_with("more")), "{weight}");
+    }
 
     #[test]
     fn a_flood_of_refusals_is_counted_and_not_recorded_one_by_one() {

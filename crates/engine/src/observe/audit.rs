@@ -19,7 +19,13 @@ pub trait AuditTrail: Send + Sync + 'static {
     fn keeps_arguments(&self) -> bool;
 }
 
-/// A call that is over.
+/// How long the name and what a client says of itself are at most in an [`AuditedCall`]. Clients choose both, and whatever waits to be
+/// recorded takes the place of what others did.
+pub const LONGEST_TEXT: usize = 1 << 10;
+/// How long arguments are at most to be kept.
+const LONGEST_ARGUMENTS: usize = 64 << 10;
+
+/// A call that is over. Its texts are bounded, so that none is too large to be recorded.
 #[derive(Clone, Debug)]
 pub struct AuditedCall {
     /// When it arrived.
@@ -28,20 +34,33 @@ pub struct AuditedCall {
     pub took: Duration,
     /// Who called.
     pub principal: Arc<str>,
-    /// What the client says of itself, as raw JSON.
+    /// What the client says of itself, as raw JSON, or the beginning of it.
     pub client: Option<Bytes>,
+    /// How long that was, if it was cut.
+    pub client_cut: Option<usize>,
     /// What was asked for: `tools/call`, `prompts/get` or `resources/read`.
     pub method: Method,
     /// The configured name of the server; none if the call did not get that far.
     pub server: Option<Arc<str>>,
-    /// The tool, prompt or resource, as the client named it.
+    /// The tool, prompt or resource, as the client named it, or the beginning of it.
     pub name: Box<str>,
+    /// The hash of the whole name and its length, if it was cut: what was asked for can not be hidden behind a long beginning.
+    pub name_cut: Option<Box<(Digest, usize)>>,
     /// The hash of the arguments' bytes, and how many there are.
     pub arguments: Option<(Digest, usize)>,
     /// The arguments themselves, where they are kept.
-    pub kept_arguments: Option<Bytes>,
+    pub kept_arguments: Option<KeptArguments>,
     /// How it ended.
     pub outcome: CallOutcome,
+}
+
+/// What is kept of arguments, besides their hash.
+#[derive(Clone, Debug)]
+pub enum KeptArguments {
+    /// All of them.
+    Whole(Bytes),
+    /// Nothing: there are too many.
+    TooLong,
 }
 
 /// How a call ended.
@@ -122,18 +141,39 @@ impl CallTrace {
         let member = if method == Method::ResourcesRead { "uri" } else { "name" };
         let said = || frame.param(&["_meta", tidings_proto::meta::CLIENT_INFO]).map(|at| frame.raw(at));
         let arguments = frame.param(&["arguments"]).map(|at| frame.raw(at));
+        let (client, client_cut) = match client {
+            // Shared with the session.
+            Some(client) if client.len() <= LONGEST_TEXT => (Some(client), None),
+            Some(client) => beginning(&client),
+            None => said().map_or((None, None), beginning),
+        };
+        let name = frame.param_str(&[member]).unwrap_or_default();
+        let shown = &name[..name.floor_char_boundary(LONGEST_TEXT)];
+        let is_cut = shown.len() < name.len();
+        let keep = |raw: &[u8]| match raw.len() <= LONGEST_ARGUMENTS {
+            true => KeptArguments::Whole(Bytes::copy_from_slice(raw)),
+            false => KeptArguments::TooLong,
+        };
         trail.call(AuditedCall {
             started: self.started,
             took: self.started.elapsed(),
             principal: Arc::clone(principal),
-            // Copied: a slice would keep the whole buffer of the connection from being used again.
-            client: client.or_else(|| said().map(Bytes::copy_from_slice)),
+            client,
+            client_cut,
             method,
             server: self.server,
-            name: frame.param_str(&[member]).unwrap_or_default().into(),
+            name: shown.into(),
+            name_cut: is_cut.then(|| Box::new((Digest::of_bytes(name.as_bytes()), name.len()))),
             arguments: arguments.map(|raw| (Digest::of_bytes(raw), raw.len())),
-            kept_arguments: arguments.filter(|_| trail.keeps_arguments()).map(Bytes::copy_from_slice),
+            kept_arguments: arguments.filter(|_| trail.keeps_arguments()).map(keep),
             outcome,
         });
     }
+}
+
+/// As much of what a client says as is recorded, and how long it was if that is not all.
+fn beginning(said: &[u8]) -> (Option<Bytes>, Option<usize>) {
+    let shown = &said[..said.len().min(LONGEST_TEXT)];
+    // Copied: a slice would keep the whole buffer of the connection from being used again.
+    (Some(Bytes::copy_from_slice(shown)), (shown.len() < said.len()).then_some(said.len()))
 }
