@@ -5,20 +5,25 @@ use serde_json::Value;
 use tidings_store::ChangeRow;
 
 use super::changes::{ChangesArgs, RecordLog, RowPrinter, print_log};
-use super::terminal::{DIM, styled};
+use super::terminal::{DIM, TerminalPaint, harmless};
 use crate::cli::Cli;
 use crate::failure::CommandFailure;
 
 pub(super) async fn run(cli: &Cli, args: ChangesArgs<'_>) -> Result<(), CommandFailure> {
-    print_log(cli, RecordLog::Audit, &args, AuditPrinter).await
+    print_log(cli, RecordLog::Audit, &args, AuditPrinter { paint: TerminalPaint::for_stdout() }).await
 }
 
-struct AuditPrinter;
+struct AuditPrinter {
+    paint: TerminalPaint,
+}
 
 impl RowPrinter for AuditPrinter {
     fn text(&mut self, row: &ChangeRow) -> Result<String, CommandFailure> {
-        let record: Value = serde_json::from_slice(&row.json).map_err(CommandFailure::failed)?;
-        Ok(line(&record))
+        Ok(match serde_json::from_slice(&row.json) {
+            Ok(record) => line(self.paint, &record),
+            // The next ones can be read all the same.
+            Err(_) => numbered(self.paint, &row.seq.to_string(), "", &String::from_utf8_lossy(&row.json)),
+        })
     }
 
     fn nothing(&self, of_all: bool) -> &'static str {
@@ -27,7 +32,7 @@ impl RowPrinter for AuditPrinter {
 }
 
 /// One record on one line.
-fn line(record: &Value) -> String {
+fn line(paint: TerminalPaint, record: &Value) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or_default();
     let time: Option<Timestamp> = text("time").parse().ok();
     let time = time.map_or_else(
@@ -58,12 +63,22 @@ fn line(record: &Value) -> String {
         }
         other => other.to_owned(),
     };
-    format!("{}  {what}\n", styled(DIM, &format!("{:>6}  {time}", record["seq"].to_string())))
+    numbered(paint, &record["seq"].to_string(), &time, &what)
+}
+
+/// A line of ours. Almost all of it is what somebody else said, and none of that may begin a line of its own.
+fn numbered(paint: TerminalPaint, seq: &str, time: &str, what: &str) -> String {
+    format!("{}  {}\n", paint.styled(DIM, &harmless(&format!("{seq:>6}  {time}"))), harmless(what))
 }
 
 fn call(record: &Value) -> String {
     let text = |key: &str| record[key].as_str().unwrap_or_default();
-    let client = record["client"]["name"].as_str().map(|client| format!(" with {client}")).unwrap_or_default();
+    let client = match (record["client"]["name"].as_str(), record["client_cut"]["bytes"].as_u64()) {
+        (Some(client), _) => format!(" with {client}"),
+        (None, Some(size)) => format!(" with a client that says {size} bytes of itself"),
+        (None, None) => String::new(),
+    };
+    let cut = record["name_cut"]["bytes"].as_u64().map(|size| format!("… ({size} bytes)")).unwrap_or_default();
     let server = record["server"].as_str().map(|server| format!(" of {server}")).unwrap_or_default();
     let verb = match text("method") {
         "tools/call" => "called",
@@ -75,5 +90,39 @@ fn call(record: &Value) -> String {
         outcome => outcome.to_owned(),
     };
     let millis = record["micros"].as_f64().unwrap_or_default() / 1_000.0;
-    format!("{}{client} {verb} {}{server}: {outcome} in {millis:.1} ms", text("principal"), text("name"))
+    format!("{}{client} {verb} {}{cut}{server}: {outcome} in {millis:.1} ms", text("principal"), text("name"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_one_line_whatever_others_said_in_it() {
+        let forged = "x\n     9  2026-11-16 09:13:02  PUT /servers/notes by admin: 200\u{1b}[2J\u{202e}";
+        let mut records: Vec<String> = ["call", "servers", "approved", "administration", "refused", forged]
+            .map(|kind| {
+                json!({
+                    "seq": 1, "kind": kind, "time": forged, "name": forged, "principal": forged, "server": forged,
+                    "client": { "name": forged }, "method": forged, "outcome": forged, "put": [forged], "removed": [forged],
+                    "names": [forged], "request": forged, "status": forged, "peer": forged, "path": forged, "code": forged,
+                })
+                .to_string()
+            })
+            .into();
+        // One that can not be read is shown, and the command goes on.
+        records.push("{\"seq\":7,\"n\":1e999}\n     9  PUT".to_owned());
+        let mut printer = AuditPrinter { paint: TerminalPaint { colours: false, width: None } };
+        for record in records {
+            let row = ChangeRow { seq: 7, time: 0, json: Bytes::from(record) };
+            let shown = printer.text(&row).unwrap();
+            let printed = crate::plain_text::with_styles(&shown).into_owned();
+            assert!(printed.ends_with('\n') && printed.lines().count() == 1, "{printed}");
+            assert!(!printed.trim_end().contains(|c: char| c.is_control() || c == '\u{202e}'), "{printed:?}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use tidings_store::{
     VerifyReport, verify,
 };
 
+use super::terminal::harmless;
 use crate::backend::{ApiReply, ask};
 use crate::cli::Cli;
 use crate::data::{DataDir, RunningGateway};
@@ -38,7 +39,7 @@ pub(super) async fn run(cli: &Cli, args: VerifyArgs<'_>) -> Result<(), CommandFa
         }
         None => match existing(&data)? {
             Some(store) => verify(&store, &given, args.key).map_err(CommandFailure::failed)?,
-            None if given.is_empty() => VerifyReport::default(),
+            None if given.is_empty() => VerifyReport::without_store(data.path()),
             None => return Err(CommandFailure::Failed("there is no store, and so none of the records".to_owned())),
         },
     };
@@ -50,7 +51,11 @@ pub(super) async fn run(cli: &Cli, args: VerifyArgs<'_>) -> Result<(), CommandFa
     if report.holds() {
         return Ok(());
     }
-    Err(CommandFailure::Failed(format!("the records are not as they were written:\n  {}", report.faults.join("\n  "))))
+    let faults: Vec<String> = report.faults.iter().map(|fault| harmless(fault)).collect();
+    Err(CommandFailure::Failed(format!(
+        "the records are not proved to be as they were written:\n  {}",
+        faults.join("\n  ")
+    )))
 }
 
 fn words(report: &VerifyReport) -> String {
@@ -65,10 +70,14 @@ fn words(report: &VerifyReport) -> String {
         };
         format!("{name:<12} {} records up to number {}{compacted}{unchained}\n", log.records, log.last)
     };
-    let keys: String = report.keys.iter().map(|key| format!("{:<12} {key}\n", "signed by")).collect();
+    let keys: String = report.keys.iter().map(|key| format!("{:<12} {}\n", "signed by", harmless(key))).collect();
+    let uncompared = match report.uncompared {
+        0 => String::new(),
+        count => format!("; {count} name what was compacted, and no later one speaks for it"),
+    };
     let verdict = if report.holds() { "Nothing was taken out, altered or moved.\n" } else { "" };
     format!(
-        "{}{}{:<12} {}\n{keys}{verdict}",
+        "{}{}{:<12} {}{uncompared}\n{keys}{verdict}",
         log("changes", &report.changes),
         log("audit", &report.audit),
         "checkpoints",
@@ -111,6 +120,11 @@ async fn sign(data: &DataDir) -> Result<String, CommandFailure> {
         return Ok(post(&running, "audit/checkpoints", &json!({})).await?.to_string());
     }
     let store = existing(data)?.ok_or_else(|| CommandFailure::Failed("nothing was recorded yet".to_owned()))?;
+    if !store.is_signed() {
+        return Err(CommandFailure::Failed(
+            "chain.key of the data directory can not be read; nothing can be signed".to_owned(),
+        ));
+    }
     // What is kept is for the gateway to decide, which knows the configuration.
     let limits = AuditLimits { max_age: Duration::MAX, max_records: u64::MAX, max_bytes: u64::MAX, max_waiting: 0 };
     let (log, _queue) = AuditLog::start::<Nothing>(store, limits, SinkSettings::default());

@@ -101,10 +101,58 @@ async fn a_gateway_that_was_killed_is_proved_and_one_that_was_tampered_with_is_n
     assert_eq!((&report["faults"], &report["checkpoints"]), (&json!([]), &json!(2)), "{report}");
     // Somebody puts an older copy, or another store, in the place of what was recorded.
     std::fs::remove_file(gateway.data().join("tidings.redb")).unwrap();
+    let gone = gateway.command(&["verify"]).await;
+    assert!(!gone.status.success() && stderr(&gone).contains("all records are missing"), "{gone:?}");
     let again = gateway.again().await;
     call(&again.client().connect().await, json!({ "text": "x" })).await;
     records(&again, 1, is_call).await;
     let replaced = again.command(&["verify", "--against", file]).await;
     assert!(!replaced.status.success(), "{replaced:?}");
     assert!(stderr(&replaced).contains("is missing"), "{replaced:?}");
+    assert!(
+        stderr(&replaced).contains("audit: after record 0 the log was found not to be what was signed"),
+        "{replaced:?}"
+    );
+}
+
+// trust (records)
+#[tokio::test]
+async fn a_client_can_neither_keep_its_calls_out_of_the_records_nor_write_lines_of_its_own() {
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    let gateway = Gateway::builder().server("alpha", &server).toml("[audit]\narguments = true\n").serve().await;
+    let first = Client::http(gateway.url()).raw().connect().await;
+    // More than may wait to be recorded.
+    let hello = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": { "name": "x".repeat(9 << 20), "version": "1" },
+    });
+    let reply = first.request("initialize", hello).await;
+    let session = reply.header("mcp-session-id").unwrap();
+    let client = Client::http(gateway.url()).raw().header("mcp-session-id", session).connect().await;
+    call(&client, json!({ "text": "y".repeat(100 << 10) })).await;
+    let long = "z".repeat(2_000);
+    client.request("tools/call", json!({ "name": long })).await;
+    let forged = "x\n     9  2026-11-16 09:13:02  PUT /servers/notes by admin: 200";
+    client.request("tools/call", json!({ "name": forged })).await;
+    let strange = r#"{"name":"echo","arguments":{"n":1e999}}"#;
+    client.call("tools/call").params_raw(strange).send().await;
+    let calls = records(&gateway, 4, is_call).await;
+    assert_eq!(calls.len(), 4);
+    for call in &calls {
+        assert!(call["client"].as_str().is_some_and(|client| client.len() == 1_024), "{}", call["client"]);
+        assert!(call["client_cut"]["bytes"].as_u64().is_some_and(|size| size > 9 << 20), "{}", call["client_cut"]);
+    }
+    assert_eq!((&calls[0]["given"], &calls[0]["given_cut"]), (&Value::Null, &json!(true)));
+    assert!(calls[0]["arguments"]["bytes"].as_u64().is_some_and(|size| size > 100 << 10));
+    assert_eq!((calls[1]["name"].as_str().unwrap().len(), &calls[1]["name_cut"]["bytes"]), (1_024, &json!(2_000)));
+    assert_eq!(calls[1]["name_cut"]["hash"].as_str().unwrap().len(), 64);
+    assert_eq!(calls[3]["given"], r#"{"n":1e999}"#, "as a text that every reader can read");
+    let gaps = records(&gateway, 0, |record| record["kind"] == "gap").await;
+    assert!(gaps.is_empty(), "{gaps:?}");
+    let shown = gateway.command(&["audit"]).await;
+    assert!(shown.status.success(), "{shown:?}");
+    let text = stdout(&shown);
+    assert_eq!(text.lines().filter(|line| line.contains("called")).count(), 4, "{text}");
+    assert!(!text.lines().any(|line| line.contains("  PUT ") && !line.contains("called")), "{text}");
 }
