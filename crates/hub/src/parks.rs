@@ -91,7 +91,7 @@ pub struct AskedInput {
 
 /// What the client gets in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptAnswer {
+pub struct ParkedAnswer {
     /// The whole response.
     pub response: Bytes,
     /// The error code, if it is an error.
@@ -111,7 +111,7 @@ pub enum SeatOutcome {
         due: Instant,
     },
     /// The answer of the call.
-    Answer(Arc<KeptAnswer>),
+    Answer(Arc<ParkedAnswer>),
     /// The retry can not be taken.
     Refused(RetryFault),
 }
@@ -309,7 +309,7 @@ impl ParkTable {
     }
 
     /// The call is over. What the client gets is kept until it has come, and a while longer.
-    pub fn finished(&mut self, id: ParkId, answer: KeptAnswer, now: Instant) -> Vec<ParkCommand> {
+    pub fn finished(&mut self, id: ParkId, answer: ParkedAnswer, now: Instant) -> Vec<ParkCommand> {
         let needs = answer.response.len();
         self.make_room(needs);
         let fits = self.kept + needs <= self.limits.kept_bytes;

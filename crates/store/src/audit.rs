@@ -302,7 +302,7 @@ struct AuditWriter<E> {
 
 /// What the writer was asked for besides writing.
 #[derive(Default)]
-struct Asked {
+struct WriterRequests {
     checkpoints: Vec<oneshot::Sender<Result<Checkpoint, LogError>>>,
     close: bool,
 }
@@ -321,7 +321,7 @@ impl<E: AuditEntry> AuditWriter<E> {
         let mut due = Instant::now() + CHECKPOINT;
         loop {
             let mut batch = AuditBatch::default();
-            let mut asked = Asked::default();
+            let mut asked = WriterRequests::default();
             // Nobody wakes up while nothing happens, but for the checkpoint of the hour.
             match self.receiver.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(message) => {
@@ -361,7 +361,7 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 
     /// Waits for more to come, but not once somebody waits for this thread.
-    fn gather(&self, asked: &mut Asked, batch: &mut AuditBatch) {
+    fn gather(&self, asked: &mut WriterRequests, batch: &mut AuditBatch) {
         let until = Instant::now() + GATHER;
         // Slept and not waited for messages, so that whoever sends has nobody to wake; in steps, so that the end does not wait long.
         while Instant::now() < until && asked.checkpoints.is_empty() && !asked.close {
@@ -371,7 +371,7 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 
     /// Takes what waits; tells whether there may be more.
-    fn drain(&self, batch: &mut AuditBatch, asked: &mut Asked) -> bool {
+    fn drain(&self, batch: &mut AuditBatch, asked: &mut WriterRequests) -> bool {
         let clock = AuditClock::now();
         while batch.members.len() < BATCH_BYTES {
             match self.receiver.try_recv() {
@@ -382,7 +382,7 @@ impl<E: AuditEntry> AuditWriter<E> {
         true
     }
 
-    fn take(&self, message: AuditMessage<E>, clock: &AuditClock, batch: &mut AuditBatch, asked: &mut Asked) {
+    fn take(&self, message: AuditMessage<E>, clock: &AuditClock, batch: &mut AuditBatch, asked: &mut WriterRequests) {
         match message {
             AuditMessage::Entry(entry) => {
                 self.shared.waiting.fetch_sub(entry.weight(), Ordering::Relaxed);
@@ -395,7 +395,7 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 
     /// Writes a batch. What could not be written is counted as lost.
-    fn write(&mut self, storage: &AuditStorage, mut batch: AuditBatch, asked: &mut Asked) {
+    fn write(&mut self, storage: &AuditStorage, mut batch: AuditBatch, asked: &mut WriterRequests) {
         let lost = self.shared.dropped.swap(0, Ordering::Relaxed);
         let now = Timestamp::now().as_millisecond();
         if lost > 0 {

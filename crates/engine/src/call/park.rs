@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tidings_hub::parks::{
-    AskedInput, KeptAnswer, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, SeatId, SeatOutcome,
+    AskedInput, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, ParkedAnswer, SeatId, SeatOutcome,
 };
 use tidings_hub::{IdMap, LinkKey};
 use tidings_proto::{notifications, question};
@@ -191,7 +191,7 @@ impl RequestRouter {
                     self.change_parks(|table| table.message(park, message, is_progress));
                 }
                 Reply::Answer(answer) => {
-                    let kept = KeptAnswer { response: answer.payload.to_bytes(), error: answer.error };
+                    let kept = ParkedAnswer { response: answer.payload.to_bytes(), error: answer.error };
                     self.change_parks(|table| table.finished(park, kept, Instant::now()));
                     break;
                 }

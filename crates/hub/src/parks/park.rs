@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tidings_wire::RawId;
 
-use super::{AskedInput, Fate, KeptAnswer, NewPark, ParkCommand, ParkLimits, RetryFault, SeatId, SeatOutcome};
+use super::{AskedInput, Fate, NewPark, ParkCommand, ParkLimits, ParkedAnswer, RetryFault, SeatId, SeatOutcome};
 use crate::LinkKey;
 use crate::calls::CallId;
 
@@ -18,8 +18,8 @@ pub(super) struct Park {
     until: Instant,
     /// The round that was handed out last.
     round: u32,
-    state: State,
-    questions: Vec<Question>,
+    state: ParkState,
+    questions: Vec<ParkedQuestion>,
     /// Keys are never used twice, so that a late answer can not meet another question.
     next_key: u32,
     seats: Vec<SeatId>,
@@ -28,7 +28,7 @@ pub(super) struct Park {
 }
 
 #[derive(Debug)]
-enum State {
+enum ParkState {
     /// Nobody has come back with the round yet.
     Awaiting { due: Instant },
     /// The round was taken, and its server works.
@@ -36,11 +36,11 @@ enum State {
     /// Nobody wants it any more, and its server was told.
     Cancelled,
     /// The call is over.
-    Done { answer: Arc<KeptAnswer>, taken: bool, due: Instant },
+    Done { answer: Arc<ParkedAnswer>, taken: bool, due: Instant },
 }
 
 #[derive(Debug)]
-struct Question {
+struct ParkedQuestion {
     key: Box<str>,
     asked: AskedInput,
     /// Whether it is part of the round that was handed out.
@@ -51,7 +51,7 @@ impl Park {
     pub(super) fn new(new: NewPark) -> Self {
         let NewPark { principal, call, link, until } = new;
         // `hand_out` follows at once and sets the time.
-        let state = State::Awaiting { due: until };
+        let state = ParkState::Awaiting { due: until };
         let (questions, seats) = (Vec::new(), Vec::new());
         Self { principal, call, link, until, round: 0, state, questions, next_key: 0, seats, progress: None }
     }
@@ -59,23 +59,23 @@ impl Park {
     pub(super) fn bytes(&self) -> usize {
         let asked: usize = self.questions.iter().map(|question| question.asked.request.len()).sum();
         let answer = match &self.state {
-            State::Done { answer, .. } => answer.response.len(),
+            ParkState::Done { answer, .. } => answer.response.len(),
             _ => 0,
         };
         asked + answer + self.progress.as_ref().map_or(0, Bytes::len)
     }
 
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.state, State::Running)
+        matches!(self.state, ParkState::Running)
     }
 
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.state, State::Cancelled | State::Done { .. })
+        matches!(self.state, ParkState::Cancelled | ParkState::Done { .. })
     }
 
     /// Whether its client has got the answer.
     pub(super) fn was_told(&self) -> bool {
-        matches!(self.state, State::Done { taken: true, .. })
+        matches!(self.state, ParkState::Done { taken: true, .. })
     }
 
     pub(super) fn has_questions(&self) -> bool {
@@ -88,8 +88,8 @@ impl Park {
 
     pub(super) fn due(&self) -> Option<Instant> {
         match self.state {
-            State::Awaiting { due } | State::Done { due, .. } => Some(due),
-            State::Running | State::Cancelled => None,
+            ParkState::Awaiting { due } | ParkState::Done { due, .. } => Some(due),
+            ParkState::Running | ParkState::Cancelled => None,
         }
     }
 
@@ -107,7 +107,7 @@ impl Park {
             }
             self.next_key += 1;
             let key = format!("q{}", self.next_key).into();
-            self.questions.push(Question { key, asked, shown: false });
+            self.questions.push(ParkedQuestion { key, asked, shown: false });
         }
         refused
     }
@@ -119,7 +119,7 @@ impl Park {
     /// The next round, with everything that is open.
     pub(super) fn hand_out(&mut self, limits: &ParkLimits, now: Instant) -> SeatOutcome {
         self.round += 1;
-        self.state = State::Awaiting { due: (now + limits.ttl).min(self.until) };
+        self.state = ParkState::Awaiting { due: (now + limits.ttl).min(self.until) };
         for question in &mut self.questions {
             question.shown = true;
         }
@@ -163,14 +163,14 @@ impl Park {
         // The round before is settled by the one that was handed out for it.
         let is_before = round + 1 == self.round;
         match &self.state {
-            State::Cancelled => commands.push(tell(SeatOutcome::Refused(RetryFault::Lost))),
-            State::Awaiting { .. } if is_current => return self.take(responses, seat, limits, now, commands),
-            State::Awaiting { .. } if is_before => commands.push(tell(self.shown(now))),
-            State::Running if is_current && self.seats.len() >= limits.seats => {
+            ParkState::Cancelled => commands.push(tell(SeatOutcome::Refused(RetryFault::Lost))),
+            ParkState::Awaiting { .. } if is_current => return self.take(responses, seat, limits, now, commands),
+            ParkState::Awaiting { .. } if is_before => commands.push(tell(self.shown(now))),
+            ParkState::Running if is_current && self.seats.len() >= limits.seats => {
                 commands.push(tell(SeatOutcome::Refused(RetryFault::TooManyWaiting)));
             }
-            State::Running if is_current => self.sit_down(seat, commands),
-            State::Done { answer, taken, .. } if is_current || is_before && !taken => {
+            ParkState::Running if is_current => self.sit_down(seat, commands),
+            ParkState::Done { answer, taken, .. } if is_current || is_before && !taken => {
                 commands.push(tell(SeatOutcome::Answer(Arc::clone(answer))));
                 self.told(limits, now);
             }
@@ -205,7 +205,7 @@ impl Park {
             // Before the answers: what the server asks next must find the clock running.
             commands.push(ParkCommand::Resume(self.call));
             commands.append(&mut answers);
-            self.state = State::Running;
+            self.state = ParkState::Running;
             self.sit_down(seat, commands);
             return Fate::Stays;
         }
@@ -226,7 +226,7 @@ impl Park {
         self.seats.retain(|other| *other != seat);
         // Who was told has left its seat before. Nobody else waits: the client closed its retry.
         if self.seats.len() < before && self.seats.is_empty() && self.is_running() {
-            self.state = State::Cancelled;
+            self.state = ParkState::Cancelled;
             commands.push(ParkCommand::CancelUpstream { call: self.call, reason: "the client is gone" });
         }
     }
@@ -243,13 +243,13 @@ impl Park {
 
     pub(super) fn finish(
         &mut self,
-        answer: Arc<KeptAnswer>,
+        answer: Arc<ParkedAnswer>,
         fits: bool,
         limits: &ParkLimits,
         now: Instant,
         commands: &mut Vec<ParkCommand>,
     ) -> Fate {
-        if matches!(self.state, State::Cancelled) {
+        if matches!(self.state, ParkState::Cancelled) {
             return Fate::Goes;
         }
         // What was asked is moot: the server has gone on without.
@@ -257,7 +257,7 @@ impl Park {
         self.progress = None;
         let taken = !self.seats.is_empty();
         let due = match self.state {
-            State::Awaiting { due } => due,
+            ParkState::Awaiting { due } => due,
             _ => now + limits.done_ttl,
         };
         self.tell_all(&SeatOutcome::Answer(Arc::clone(&answer)), commands);
@@ -265,13 +265,13 @@ impl Park {
         if !fits {
             return Fate::Goes;
         }
-        self.state = State::Done { answer, taken, due };
+        self.state = ParkState::Done { answer, taken, due };
         Fate::Stays
     }
 
     /// The client has its answer: from now on it is kept only for one that asks again.
     fn told(&mut self, limits: &ParkLimits, now: Instant) {
-        if let State::Done { taken, due, .. } = &mut self.state
+        if let ParkState::Done { taken, due, .. } = &mut self.state
             && !*taken
         {
             (*taken, *due) = (true, (now + limits.done_ttl).max(*due));
@@ -280,12 +280,12 @@ impl Park {
 
     pub(super) fn expire(&mut self, now: Instant, commands: &mut Vec<ParkCommand>) -> Fate {
         match self.state {
-            State::Awaiting { due } if due <= now => {
+            ParkState::Awaiting { due } if due <= now => {
                 self.refuse_all(commands);
                 commands.push(ParkCommand::CancelUpstream { call: self.call, reason: "the client did not come back" });
                 Fate::Goes
             }
-            State::Done { due, .. } if due <= now => Fate::Goes,
+            ParkState::Done { due, .. } if due <= now => Fate::Goes,
             _ => Fate::Stays,
         }
     }

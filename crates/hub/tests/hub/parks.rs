@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_hub::parks::{
-    AskedInput, KeptAnswer, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, RetryFault, SeatId,
+    AskedInput, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, ParkedAnswer, RetryFault, SeatId,
     SeatOutcome,
 };
 use tidings_wire::RawId;
@@ -35,8 +35,8 @@ fn new_park(principal: &str, call: u64, now: Instant) -> NewPark {
     NewPark { principal: principal.into(), call: CallId(call), link: LINK, until: now + Duration::from_secs(60) }
 }
 
-fn answer(text: &str) -> KeptAnswer {
-    KeptAnswer { response: Bytes::from(text.to_owned()), error: None }
+fn answer(text: &str) -> ParkedAnswer {
+    ParkedAnswer { response: Bytes::from(text.to_owned()), error: None }
 }
 
 fn given(keys: &[&str]) -> Vec<(Box<str>, Bytes)> {
