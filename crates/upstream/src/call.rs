@@ -28,7 +28,7 @@ pub struct ToolRedirect {
     pub arguments: Option<Bytes>,
 }
 
-/// Something that happened to a call. The last four end it.
+/// Something that happened to a call. The last five end it.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
     /// The server has taken the request, and answers it on a stream of its own (HTTP only).
@@ -53,6 +53,8 @@ pub enum CallEvent {
         /// What it seems to mean.
         error: LinkError,
     },
+    /// The link was over before anything of the call was sent: the server knows nothing of it.
+    Unsent(LinkError),
     /// There will be no answer.
     Failed(LinkError),
 }
@@ -90,6 +92,11 @@ impl CallStream {
         Self::new(futures_util::stream::iter([CallEvent::Failed(error)]))
     }
 
+    /// A call on a link that was over already.
+    pub(crate) fn unsent(error: LinkError) -> Self {
+        Self::new(futures_util::stream::iter([CallEvent::Unsent(error)]))
+    }
+
     /// A call that begins with something else: what it gives is the rest.
     pub fn after(first: impl Future<Output = Self> + Send + 'static) -> Self {
         use futures_util::FutureExt as _;
@@ -114,7 +121,9 @@ impl CallStream {
         loop {
             match self.next().await {
                 CallEvent::Response(frame) => return Ok(frame),
-                CallEvent::Failed(error) | CallEvent::Refused { error, .. } => return Err(error),
+                CallEvent::Failed(error) | CallEvent::Unsent(error) | CallEvent::Refused { error, .. } => {
+                    return Err(error);
+                }
                 _ => {}
             }
         }

@@ -336,7 +336,7 @@ impl Link for SseLink {
         let shared = &self.shared;
         let (queue, stream) = call_channel();
         if let Err(error) = shared.pipe.calls().open(request.id, request.method, queue) {
-            return CallStream::failed(error);
+            return CallStream::unsent(error);
         }
         shared.on_their_way().insert(request.id, CancellationToken::new());
         shared.posts.spawn(Arc::clone(shared).post_call(request.id, request.bytes));

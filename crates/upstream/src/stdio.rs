@@ -208,11 +208,12 @@ impl Link for StdioLink {
         let (queue, stream) = call_channel();
         // Before the bytes go out: the answer may come before `push` has returned.
         if let Err(error) = self.pipe.calls().open(request.id, request.method, queue) {
-            return CallStream::failed(error);
+            return CallStream::unsent(error);
         }
         if let Err(error) = self.outbox.push(&one_line(&request.bytes)) {
             self.pipe.calls().withdraw(request.id);
-            return CallStream::failed(error);
+            let is_over = error == LinkError::Stopped;
+            return if is_over { CallStream::unsent(error) } else { CallStream::failed(error) };
         }
         stream
     }

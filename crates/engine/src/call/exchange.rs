@@ -129,8 +129,18 @@ struct Trouble {
     error: LinkError,
     /// What the server said, if that may be the answer.
     answer: Option<Frame>,
-    /// Whether it was refused before it was run.
-    refused: bool,
+    taken: TakenByServer,
+}
+
+/// What is known of whether a server took a call that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TakenByServer {
+    /// It may have run it.
+    Perhaps,
+    /// It refused it before it ran, unless what it refused was the call itself.
+    Refused,
+    /// Nothing of the call was sent: the link was over already.
+    Never,
 }
 
 impl Exchange {
@@ -431,8 +441,11 @@ impl Exchange {
             CallEvent::Message(message) => Ok(self.relay(&message).map(Reply::Message)),
             CallEvent::Redirect(instead) => self.redirect(&instead),
             CallEvent::Response(frame) => self.answered(&frame),
-            CallEvent::Refused { answer, error } => self.troubled(Trouble { error, answer, refused: true }),
-            CallEvent::Failed(error) => self.troubled(Trouble { error, answer: None, refused: false }),
+            CallEvent::Refused { answer, error } => {
+                self.troubled(Trouble { error, answer, taken: TakenByServer::Refused })
+            }
+            CallEvent::Unsent(error) => self.troubled(Trouble { error, answer: None, taken: TakenByServer::Never }),
+            CallEvent::Failed(error) => self.troubled(Trouble { error, answer: None, taken: TakenByServer::Perhaps }),
         }
     }
 

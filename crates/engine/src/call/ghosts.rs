@@ -94,7 +94,7 @@ impl RequestRouter {
                 while let Some(event) = events.next().now_or_never() {
                     match event {
                         CallEvent::Response(_) => return self.links.in_flight.ghost_answered(live.key, call),
-                        CallEvent::Failed(_) => return,
+                        CallEvent::Failed(_) | CallEvent::Unsent(_) => return,
                         _ => {}
                     }
                 }
@@ -121,7 +121,7 @@ impl RequestRouter {
                 event = stream.events.next() => match event {
                     CallEvent::Response(_) => return self.links.in_flight.ghost_answered(live.key, call),
                     // The stream is lost and the call perhaps not over: it stays remembered.
-                    CallEvent::Failed(_) => return,
+                    CallEvent::Failed(_) | CallEvent::Unsent(_) => return,
                     // A server that is not answered would wait, and keep the call going, though nobody is there to ask.
                     CallEvent::Message(message) if message.subject().is_request() => {
                         if let Some(id) = message.id() {

@@ -84,7 +84,7 @@ impl Signals {
                     let is_refused = frame.kind() == FrameKind::Error;
                     self.ended(server, is_refused);
                 }
-                CallEvent::Failed(_) | CallEvent::Refused { .. } => self.ended(server, false),
+                CallEvent::Failed(_) | CallEvent::Unsent(_) | CallEvent::Refused { .. } => self.ended(server, false),
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)

@@ -108,9 +108,9 @@ impl ServerLifecycle {
             error = self.watch_over(server, &live) => error,
             error = &mut end => error.unwrap_or(LinkError::Stopped),
         };
-        // First, so that new calls wait for the next link and do not fail on this one.
-        server.links.set_live(None);
+        // Before the link is taken away: a call that finds none asks the machine whether the next one is worth waiting for.
         server.health().tell(LinkEvent::Ended);
+        server.links.set_live(None);
         forget_commands(server);
         self.retire(live);
         // The window of its signals will not end any more.

@@ -78,7 +78,9 @@ impl ResourceSubscriptions {
                 CallEvent::Message(message) => self.pass_on(place, message),
                 // A listen that ends with a result has ended in order; the machine opens it again.
                 CallEvent::Response(frame) => break refusal(&frame).unwrap_or(FollowRefusal::NotHonoured),
-                CallEvent::Failed(_) | CallEvent::Refused { .. } => break FollowRefusal::Unreachable,
+                CallEvent::Failed(_) | CallEvent::Unsent(_) | CallEvent::Refused { .. } => {
+                    break FollowRefusal::Unreachable;
+                }
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)

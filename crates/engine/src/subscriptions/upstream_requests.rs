@@ -110,7 +110,9 @@ impl ResourceSubscriptions {
                     // Over HTTP a change may come before the answer, on its stream.
                     CallEvent::Message(message) => self.pass_on(place, message),
                     CallEvent::Response(frame) => return Ok(frame),
-                    CallEvent::Failed(error) | CallEvent::Refused { error, .. } => return Err(error),
+                    CallEvent::Failed(error) | CallEvent::Unsent(error) | CallEvent::Refused { error, .. } => {
+                        return Err(error);
+                    }
                     CallEvent::Accepted
                     | CallEvent::Opened
                     | CallEvent::Interrupted(_)

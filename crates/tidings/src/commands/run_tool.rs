@@ -122,7 +122,7 @@ async fn followed(mut stream: CallStream, quiet: bool) -> Result<Value, CommandF
                 }
             }
             CallEvent::Response(frame) => return serde_json::from_slice(frame.bytes()).map_err(CommandFailure::failed),
-            CallEvent::Failed(error) => return Err(CommandFailure::failed(error)),
+            CallEvent::Failed(error) | CallEvent::Unsent(error) => return Err(CommandFailure::failed(error)),
             _ => {}
         }
     }

@@ -4,7 +4,8 @@
 //! - Refused, and a check of ours was refused too: the session or the era was refused, not the call. It was not run, and goes over
 //!   the next link.
 //! - Refused, and the server answers our check: what it said is the answer.
-//! - Not sent at all, and the server answers our check: it is sent once more.
+//! - Not sent at all, because the link was over already: it goes over the next link.
+//! - Not sent at all, because nobody was reached, and the server answers our check: it is sent once more.
 //! - Anything else may have been run: the caller is told why it failed.
 
 use std::sync::Arc;
@@ -14,9 +15,12 @@ use tidings_hub::link_health::{EndReason, FailureVerdict};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::LinkError;
 
-use super::{Exchange, Repetition, Reply, Stage, Trouble};
+use super::{Exchange, Repetition, Reply, Stage, TakenByServer, Trouble};
 use crate::links::in_flight::TakenBack;
+use crate::links::link_table::LinkTable;
+use crate::links::live_link::LiveLink;
 use crate::plan::Isolation;
+use crate::servers::server::Server;
 
 /// How long a failed call waits to know whether its server failed. It is answered then in any case.
 const VERDICT: Duration = Duration::from_secs(2);
@@ -28,10 +32,9 @@ impl Exchange {
     pub(super) fn troubled(&mut self, trouble: Trouble) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         // The link that all share may be looked at because of another failure: what it shows is about this one too.
-        let is_open =
-            trouble.refused || calling.live.watch.is_checking() || calling.routed.server.health().is_checking();
+        let is_checked = || calling.live.watch.is_checking() || calling.routed.server.health().is_checking();
         // What has begun may have had an effect, so its failure is told at once.
-        if !is_open || calling.begun && !trouble.refused {
+        if trouble.taken == TakenByServer::Perhaps && (calling.begun || !is_checked()) {
             return self.failed(&trouble.error);
         }
         calling.trouble = Some(Box::new(trouble));
@@ -42,13 +45,7 @@ impl Exchange {
     pub(super) async fn look_into_trouble(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         let Some(trouble) = &calling.trouble else { return Ok(None) };
-        let refused = trouble.refused;
-        let is_final = |verdict: &FailureVerdict| match verdict {
-            FailureVerdict::Checking => false,
-            // The next check may be refused for good: then the call was not run.
-            FailureVerdict::Doubted => !refused,
-            FailureVerdict::Trusted | FailureVerdict::Over(_) => true,
-        };
+        let taken = trouble.taken;
         let verdict = tokio::select! {
             biased;
             () = self.waiter.rung() => {
@@ -56,22 +53,16 @@ impl Exchange {
                 let gone = self.router.links.in_flight.lock().calls.get(calling.call).is_none();
                 return Ok(gone.then_some(Reply::Cancelled));
             }
-            verdict = async {
-                let verdict = calling.live.watch.verdict(VERDICT, is_final).await;
-                // Users are shown the state of the link that all share: it has to be known before this failure is told.
-                let server = &calling.routed.server;
-                if verdict != FailureVerdict::Trusted && !server.is_shared(calling.live.key) {
-                    server.health().verdict(VERDICT, |verdict| *verdict != FailureVerdict::Checking).await;
-                }
-                verdict
-            } => verdict,
+            verdict = verdict_of(&self.router.links.table, &calling.routed.server, &calling.live, taken) => verdict,
         };
         let Some(trouble) = calling.trouble.take() else { return Ok(None) };
         let replaced = !self.router.links.table.has(calling.live.key);
+        let refused = taken == TakenByServer::Refused;
         let not_run = match verdict {
-            FailureVerdict::Over(Some(EndReason::Refused)) => trouble.refused,
+            _ if taken == TakenByServer::Never => true,
+            FailureVerdict::Over(Some(EndReason::Refused)) => refused,
             // The link was replaced while this call waited: a refusal on it was about its session or era, not about the call.
-            _ if replaced => trouble.refused,
+            _ if replaced => refused,
             // Nothing of it was sent, and the server answers now: sending it is the first time.
             FailureVerdict::Trusted => matches!(trouble.error, LinkError::Unreachable(_)),
             _ => false,
@@ -113,6 +104,8 @@ impl Exchange {
                 biased;
                 () = self.waiter.rung() => return Ok(Some(Reply::Cancelled)),
                 _ = server.health().verdict(NEXT_LINK, there) => {}
+                // There will be no next link, and whoever looks for one is told why.
+                () = server.presence.gone.cancelled() => {}
             }
         }
         let live = self.router.pool.link_for(&self.caller, &server).await?;
@@ -120,4 +113,32 @@ impl Exchange {
         // Once only: a call that is refused a second time gets the refusal as its answer (invariant 12).
         self.begin(*routed, live, Repetition::Used)
     }
+}
+
+/// What is known of the link of a call that failed, as soon as that is enough to tell what becomes of the call.
+async fn verdict_of(table: &LinkTable, server: &Server, live: &LiveLink, taken: TakenByServer) -> FailureVerdict {
+    let key = live.key;
+    if taken == TakenByServer::Never {
+        // The link is over, and only whoever looks after the server has yet to notice. Until then the same link would be found.
+        let given_up = async {
+            table.gone(key).await;
+            if server.is_shared(key) {
+                server.health().verdict(VERDICT, |verdict| *verdict != FailureVerdict::Trusted).await;
+            }
+        };
+        let _ = tokio::time::timeout(VERDICT, given_up).await;
+        return FailureVerdict::Over(None);
+    }
+    let is_final = |verdict: &FailureVerdict| match verdict {
+        FailureVerdict::Checking => false,
+        // The next check may be refused for good: then the call was not run.
+        FailureVerdict::Doubted => taken != TakenByServer::Refused,
+        FailureVerdict::Trusted | FailureVerdict::Over(_) => true,
+    };
+    let verdict = live.watch.verdict(VERDICT, is_final).await;
+    // Users are shown the state of the link that all share: it has to be known before this failure is told.
+    if verdict != FailureVerdict::Trusted && !server.is_shared(key) {
+        server.health().verdict(VERDICT, |verdict| *verdict != FailureVerdict::Checking).await;
+    }
+    verdict
 }
