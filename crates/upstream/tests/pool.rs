@@ -17,6 +17,9 @@ const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const UNFINISHED: &str = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok";
 const LAST: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
+const SHORT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nkeep-alive: max=9, timeout=1\r\n\r\nok";
+const LONG: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nKeep-Alive: Timeout=3600\r\n\r\nok";
+
 /// A server that gives every request the next of these answers.
 struct Scripted {
     url: String,
@@ -122,4 +125,17 @@ async fn requests_at_a_time_have_a_connection_each() {
     drop((one, two));
     assert_eq!(fetch(&client, &server.url).await, "ok");
     assert_eq!(server.counts().1, 3);
+}
+
+// edges A3
+#[tokio::test]
+async fn a_connection_that_its_server_will_close_soon_is_not_used_again() {
+    let (short, long) = (Scripted::new(&[SHORT, SHORT]).await, Scripted::new(&[LONG, LONG]).await);
+    let client = HttpClient::new().unwrap();
+    for server in [&short, &long] {
+        for _ in 0..2 {
+            assert_eq!(fetch(&client, &server.url).await, "ok");
+        }
+    }
+    assert_eq!((short.counts(), long.counts()), ((2, 2), (1, 2)));
 }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderValue};
+use http::header::{HOST, HeaderMap, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{Request, Response, Uri};
 use http_body::{Frame, SizeHint};
@@ -28,6 +28,8 @@ use crate::LinkError;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
+/// How much earlier than the server says a connection is no longer used: the request must have arrived before it is closed.
+const MARGIN: Duration = Duration::from_secs(1);
 /// How often those that are due are closed at most.
 const SOON: Duration = Duration::from_secs(5);
 /// How many unused connections are kept.
@@ -91,6 +93,8 @@ struct IdleConnection {
 /// A connection, with the task that drives it.
 struct DrivenConnection {
     sender: SendRequest<Full<Bytes>>,
+    /// How long it may be unused and still be good.
+    kept_for: Duration,
     _driver: AbortOnDropHandle<()>,
 }
 
@@ -136,6 +140,10 @@ impl ConnectionPool {
             }
             match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
+                    // A server says it in every answer; once is enough.
+                    if fresh {
+                        connection.kept_for = kept_for(answer.headers());
+                    }
                     let lease = ConnectionLease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
                     return Ok(answer.map(|incoming| HttpBody::new(incoming, lease)));
                 }
@@ -153,7 +161,12 @@ impl ConnectionPool {
     /// A connection that is kept, if possible one that is ready at once.
     fn take(&self, to: &HttpDestination) -> Option<DrivenConnection> {
         let idle = &mut self.state().idle;
-        let fits = |idle: &IdleConnection| !idle.connection.sender.is_closed() && idle.to.leads_where(to);
+        // A request that crosses the close of its connection is lost, and no one can tell whether it was run.
+        let is_good = |idle: &IdleConnection| {
+            let kept_for = idle.connection.kept_for;
+            !idle.connection.sender.is_closed() && (kept_for == IDLE || idle.since.elapsed() < kept_for)
+        };
+        let fits = |idle: &IdleConnection| idle.to.leads_where(to) && is_good(idle);
         // The youngest first: servers close the oldest without a word.
         let ready = idle.iter().rposition(|kept| kept.connection.sender.is_ready() && fits(kept));
         let place = ready.or_else(|| idle.iter().rposition(fits))?;
@@ -198,8 +211,20 @@ impl ConnectionPool {
         let driver = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(DrivenConnection { sender, _driver: AbortOnDropHandle::new(driver) })
+        Ok(DrivenConnection { sender, kept_for: IDLE, _driver: AbortOnDropHandle::new(driver) })
     }
+}
+
+/// How long an unused connection is used again, by what its server says: `Keep-Alive: timeout=5` is what every HTTP server of Node
+/// sends, and it closes the connection then without a word.
+fn kept_for(headers: &HeaderMap) -> Duration {
+    let said = headers.get("keep-alive").and_then(|value| value.to_str().ok());
+    let seconds = said.and_then(|value| {
+        let mut parameters = value.split(',').filter_map(|parameter| parameter.split_once('='));
+        let (_, seconds) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"))?;
+        seconds.trim().parse().ok()
+    });
+    seconds.map_or(IDLE, |seconds| Duration::from_secs(seconds).saturating_sub(MARGIN).min(IDLE))
 }
 
 /// Closes what nobody has used for long; ends when nothing is kept.
