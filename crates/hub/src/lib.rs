@@ -4,6 +4,7 @@
 //! - [`server_requests`]: what servers ask of clients, and whose turn it is to answer.
 //! - [`drive`]: a modern server's questions to a legacy client, round by round.
 //! - [`parks`]: calls whose client answers a question of the server by sending its request again.
+//! - [`tasks`]: work that servers go on with after the call that began it was answered: whose it is and what was heard of it.
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`link_health`]: whether a link can be trusted, when it ends, and when the next one is made.
@@ -31,6 +32,7 @@ pub mod scope;
 pub mod server_requests;
 pub mod session_view;
 pub mod subscriptions;
+pub mod tasks;
 
 pub use backoff::RetryBackoff;
 pub use id_map::IdMap;

@@ -24,6 +24,7 @@ pub mod question;
 pub mod refusal;
 pub mod revision;
 pub mod server_message;
+pub mod task;
 pub mod topic;
 pub mod uri;
 

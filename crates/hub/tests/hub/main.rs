@@ -19,4 +19,5 @@ mod scopes;
 mod server_requests;
 mod session_views;
 mod subscriptions;
+mod tasks;
 mod uris;

@@ -9,6 +9,7 @@ mod outbound;
 mod outcome;
 mod questions;
 mod revisions;
+mod tasks;
 
 use tidings_wire::{Frame, FrameLimits};
 
