@@ -3,26 +3,15 @@
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
 
-const MODERN = '2026-07-28';
+import { MODERN, check, finish, freePort, load, modules, options } from './npm_story.mjs';
+
 const URI = 'watch://notes/a.txt';
 
-const { values: options } = parseArgs({
-  options: {
-    peers: { type: 'string' }, // a folder with node_modules
-    tidings: { type: 'string' }, // the program
-    directory: { type: 'string' }, // an empty folder
-  },
-});
-const modules = join(options.peers, 'node_modules/@modelcontextprotocol');
-const sdk = (file) => import(pathToFileURL(join(modules, 'client/dist', file)).href);
-const { Client, StreamableHTTPClientTransport } = await sdk('index.mjs');
-const { StdioClientTransport } = await sdk('stdio.mjs');
+const { Client, StreamableHTTPClientTransport } = await load('client/dist/index.mjs');
+const { StdioClientTransport } = await load('client/dist/stdio.mjs');
 
 const notes = join(options.directory, 'notes');
 const data = join(options.directory, 'data');
@@ -38,12 +27,7 @@ writeFileSync(
   `[servers.everything]\ncommand = ${JSON.stringify(process.execPath)}\nargs = [${everything}]\n\n[watch.notes]\nfile = ${JSON.stringify(notes)}\n`,
 );
 
-const port = await new Promise((resolve) => {
-  const probe = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = probe.address();
-    probe.close(() => resolve(port));
-  });
-});
+const port = await freePort();
 const base = `http://127.0.0.1:${port}`;
 
 async function until(what, holds, seconds = 20) {
@@ -81,19 +65,6 @@ const echo = async ({ client }, message) => {
   const result = await client.callTool({ name, arguments: { message } });
   return JSON.stringify(result.content).includes(message);
 };
-
-let passed = 0;
-let failed = 0;
-async function check(what, story) {
-  try {
-    await story();
-    passed++;
-    console.log(`PASS ${what}`);
-  } catch (error) {
-    failed++;
-    console.log(`FAIL ${what}: ${error?.message ?? error}`);
-  }
-}
 
 let gateway = await serve();
 const visitors = [await connect('legacy', 'http'), await connect('legacy', 'attach'), await connect('modern', 'attach')];
@@ -133,5 +104,4 @@ for (const { name, client } of visitors) {
   await check(`${name}: says goodbye`, () => client.close());
 }
 gateway.kill('SIGTERM');
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+finish();

@@ -10,18 +10,17 @@ mod itself;
 mod search;
 mod server;
 mod settings;
-mod watch;
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
 use crate::error::{ConfigErrors, ConfigFault};
 use crate::expand::{ConfigSurroundings, ReferenceDialect, ReferenceExpander};
+use crate::plan::Config;
 use crate::plan::entry::CatalogueEntry;
 use crate::plan::server::ServerConfig;
-use crate::plan::{Config, key_path};
 use crate::read::{FileReading, ReadFindings, TableSection};
-use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry};
+use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry, key_path};
 
 /// Decodes a whole file. `tolerant`: servers may refer to variables and files that are not there, and say so.
 pub(crate) fn file(
@@ -141,7 +140,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     });
     let mut servers: Vec<_> = servers.collect();
     server::fit_timeouts(&mut servers, &gateway);
-    let watches = root.section("watch").as_ref().map(watch::all).unwrap_or_default();
+    let watches = root.section("watch").as_ref().map(crate::watch::all).unwrap_or_default();
     let auth = root.section("auth").map(access::auth);
     // Notices that are made after reading point to where the section stands.
     root.remember("cluster");

@@ -5,7 +5,8 @@
 //! reached only through [`ConfigSurroundings`].
 //!
 //! Architecture invariant: both formats become one tree with positions (`tree`), and only `decode` turns that tree into
-//! the plan (`plan`). All wording for people is in `error`.
+//! the plan (`plan`). `[watch.X]` has both, and its schema, in `watch`: a kind of watch is one file there. All wording for
+//! people is in `error`.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod decode;
@@ -17,9 +18,11 @@ mod lock;
 mod outline;
 mod plan;
 mod read;
+mod redact;
 mod schema;
 mod span;
 mod tree;
+pub mod watch;
 
 use std::path::Path;
 
@@ -44,11 +47,11 @@ pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
-pub use plan::watch::{WatchConfig, WatchSource};
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;
 pub use span::{DurationError, parse_duration};
 pub use tidings_container_spec::{ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, VolumeSource};
+pub use watch::{WatchConfig, WatchSource};
 
 /// Reads and validates the file at `path`; `env` looks up environment variables.
 pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigErrors> {

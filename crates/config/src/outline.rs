@@ -5,8 +5,7 @@ use std::path::Path;
 
 use crate::decode;
 use crate::error::{ConfigError, ConfigErrors, ConfigFault, ConfigPlace};
-use crate::plan::key_path;
-use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry};
+use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry, key_path};
 
 /// Tables of a server whose values may be secrets, where their names say so. The others are shown: a variable can be as good
 /// as a command (`NODE_OPTIONS`, `LD_PRELOAD`).

@@ -7,17 +7,17 @@ pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod search;
 pub(crate) mod server;
-pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 
 use crate::error::{ConfigNotice, ConfigPlace, ConfigWarning, UnrunnablePart};
+use crate::tree::key_path;
+use crate::watch::{WatchConfig, WatchSource};
 use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use search::SearchSettings;
 use server::ServerConfig;
-use watch::{WatchConfig, WatchSource};
 
 /// A whole configuration. The default is that of an empty file.
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl Config {
 
     /// The parts that make no sense for one client on standard input and output.
     pub fn unsuited_to_stdio(&self) -> Vec<ConfigNotice> {
-        let hooks = self.watches.iter().filter(|watch| matches!(watch.source, WatchSource::Webhook { .. }));
+        let hooks = self.watches.iter().filter(|watch| matches!(watch.source, WatchSource::Webhook(_)));
         let notice = |watch: &WatchConfig| {
             let key = format!("{}.webhook", key_path("watch", &watch.id));
             ConfigNotice {
@@ -84,14 +84,6 @@ impl Config {
         };
         hooks.map(notice).collect()
     }
-}
-
-/// `parent.key`, with the key in quotes when TOML would need them.
-pub(crate) fn key_path(parent: &str, key: &str) -> String {
-    let is_bare =
-        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    let shown = if is_bare { key.to_owned() } else { format!("{key:?}") };
-    if parent.is_empty() { shown } else { format!("{parent}.{shown}") }
 }
 
 /// What a server name becomes before `__` in the names of tools and prompts.

@@ -1,5 +1,7 @@
 //! Takes values out of the tree one by one, and notes every fault on the way instead of stopping at the first.
 
+pub(crate) mod forms;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,9 +11,8 @@ use crate::error::{
     ConfigError, ConfigErrors, ConfigFault, ConfigPlace, ConfigWarning, TextPosition, WarningKind, closest,
 };
 use crate::expand::{ReferenceDialect, ReferenceExpander};
-use crate::plan::key_path;
 use crate::span::parse_duration;
-use crate::tree::{ConfigNode, ConfigValue, TableEntry};
+use crate::tree::{ConfigNode, ConfigValue, TableEntry, key_path};
 
 /// What has been noted so far.
 #[derive(Default)]

@@ -4,13 +4,16 @@
 //! deriving it would not. Tests hold the two together, key by key and default by default.
 #![allow(dead_code, reason = "only their shape is used")]
 
-mod watch;
+mod access;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde_json::Value;
-use watch::{AuthSchema, ClusterSchema, WatchSchema};
+
+use crate::span::SpanSchema;
+use crate::watch::WatchSchema;
+use access::{AuthSchema, ClusterSchema};
 
 /// The JSON Schema of the TOML file.
 pub fn schema() -> Value {
@@ -67,15 +70,6 @@ struct FileSchema {
     auth: Option<AuthSchema>,
     /// Other processes to be one with. Absent: one process.
     cluster: Option<ClusterSchema>,
-}
-
-/// A span of time: a whole number with ms, s, m, h or d; or 0.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[schemars(rename = "Span")]
-enum SpanSchema {
-    Text(#[schemars(regex(pattern = r"^\s*(0|\d+\s*(ms|s|m|min|h|d)|.*\$\{.*\}.*)\s*$"))] String),
-    Zero(#[schemars(range(min = 0, max = 0))] u8),
 }
 
 #[derive(JsonSchema)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+
 /// A text that is not a span of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected a duration such as \"250ms\", \"5s\", \"5m\", \"1h\" or \"0\"")]
@@ -23,6 +25,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         _ => return Err(DurationError),
     };
     number.checked_mul(millis).map(Duration::from_millis).ok_or(DurationError)
+}
+
+/// A span of time: a whole number with ms, s, m, h or d; or 0.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[schemars(rename = "Span")]
+#[allow(dead_code, reason = "only its shape is used")]
+pub(crate) enum SpanSchema {
+    Text(#[schemars(regex(pattern = r"^\s*(0|\d+\s*(ms|s|m|min|h|d)|.*\$\{.*\}.*)\s*$"))] String),
+    Zero(#[schemars(range(min = 0, max = 0))] u8),
 }
 
 #[cfg(test)]

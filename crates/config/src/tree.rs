@@ -73,3 +73,11 @@ impl<'t> LineStarts<'t> {
         TextPosition { line, column: before + 1 }
     }
 }
+
+/// `parent.key`, with the key in quotes when TOML would need them.
+pub(crate) fn key_path(parent: &str, key: &str) -> String {
+    let is_bare =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let shown = if is_bare { key.to_owned() } else { format!("{key:?}") };
+    if parent.is_empty() { shown } else { format!("{parent}.{shown}") }
+}

@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use tidings_config::watch::FileWatch;
 use tidings_config::{WatchConfig, WatchSource};
 
 use crate::cli::Cli;
@@ -55,7 +56,7 @@ impl Demo {
     pub(crate) fn watch(&self) -> WatchConfig {
         WatchConfig {
             id: "notes".into(),
-            source: WatchSource::File { path: self.notes.clone() },
+            source: WatchSource::File(FileWatch { path: self.notes.clone() }),
             uri: None,
             name: None,
             description: Some("Notes to play with.".into()),

@@ -5,11 +5,15 @@ mod glob;
 mod survey;
 mod watching;
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tidings_config::watch::FileWatch;
 
+use super::kinds::{DeclaredWatch, MadeSource, SourceFault, SourceInputs, WatchFinding};
 use super::note::PassingNote;
 use super::observations::{SourceSignals, hash};
 use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
@@ -23,9 +27,11 @@ const LONGEST: u64 = 16 << 20;
 const LONGEST_COMPARED: u64 = 1 << 20;
 /// How often to look where there are no events.
 const POLL: Duration = Duration::from_secs(5);
+/// What makes a path a pattern.
+const WILD: [char; 3] = ['*', '?', '['];
 
 /// A file, a folder, or the files that a pattern matches.
-pub struct FileSource {
+struct FileSource {
     about: AboutResource,
     declared: DeclaredPath,
     /// Says so while it is polled.
@@ -36,7 +42,7 @@ pub struct FileSource {
 
 impl FileSource {
     /// The files of an absolute path. One that ends with a slash is a folder even before it is there.
-    pub fn new(about: AboutResource, path: &Path) -> Self {
+    fn new(about: AboutResource, path: &Path) -> Self {
         let declared = DeclaredPath::new(path, &about.uri());
         Self { about, declared, note: PassingNote::default(), poll: POLL, events: true }
     }
@@ -168,6 +174,41 @@ impl WatchedSource for FileSource {
                 };
             }
         })
+    }
+}
+
+impl DeclaredWatch for FileWatch {
+    fn make(&self, about: AboutResource, _inputs: &SourceInputs<'_>) -> Result<MadeSource, SourceFault> {
+        let source: Arc<dyn WatchedSource> = Arc::new(FileSource::new(about, &self.path));
+        Ok(source.into())
+    }
+
+    fn examine(&self, _about: AboutResource) -> BoxFuture<'_, Vec<WatchFinding>> {
+        Box::pin(std::future::ready(vec![readable(&self.path)]))
+    }
+}
+
+/// A single file or folder, or the folder in which a pattern looks.
+fn readable(path: &Path) -> WatchFinding {
+    let plain: PathBuf =
+        // Up to the first part with a wildcard: that folder is what must be readable.
+        path.components().take_while(|part| !part.as_os_str().to_string_lossy().contains(WILD)).collect();
+    let shown = plain.display();
+    let readable = match std::fs::metadata(&plain) {
+        Ok(metadata) if metadata.is_dir() => std::fs::read_dir(&plain).map(drop),
+        Ok(_) => std::fs::File::open(&plain).map(drop),
+        Err(error) => Err(error),
+    };
+    match readable {
+        Ok(()) => WatchFinding::fine(format!("{shown} can be read")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let what = format!("{shown} is not there; it is announced when it comes");
+            WatchFinding::note(what, "nothing, if it is to come; else correct `file`")
+        }
+        Err(error) => {
+            let remedy = "let the user who runs Tidings read it and enter the folders above, or correct `file`";
+            WatchFinding::problem(format!("{shown}: {error}"), remedy)
+        }
     }
 }
 

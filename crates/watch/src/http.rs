@@ -1,17 +1,19 @@
 //! A URL that is asked again and again. Only a changed body counts.
 
 use std::net::IpAddr;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
 use http_body_util::Full;
+use tidings_config::watch::HttpWatch;
 use tidings_sync::Lock;
 use tidings_upstream::{HttpClient, LinkError};
 use tokio::time::Instant;
 
+use super::kinds::{DeclaredWatch, MadeSource, SourceFault, SourceInputs, WatchFinding};
 use super::note::PassingNote;
 use super::observations::{SourceSignals, hash};
 use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
@@ -26,21 +28,8 @@ const FRESH: Duration = Duration::from_millis(500);
 /// The longest time that a server may ask us to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// The URL to ask, how often, and what to send with the request.
-#[derive(Clone, Debug)]
-pub struct HttpWatch {
-    /// The URL to ask; redirects are not followed.
-    pub url: String,
-    /// Headers to send with each request, such as a key.
-    pub headers: Vec<(String, String)>,
-    /// The time between two requests while somebody follows.
-    pub every: Duration,
-    /// Whether its name may lead into a private network.
-    pub private: bool,
-}
-
 /// The URL, and what is known of its body.
-pub struct HttpSource {
+struct HttpSource {
     about: AboutResource,
     url: Uri,
     headers: HeaderMap,
@@ -72,7 +61,7 @@ struct HttpSourceBody {
 
 /// Why a watch can not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HttpFault {
+enum HttpFault {
     /// The URL does not parse, or names no host.
     #[error("not a URL that can be asked")]
     Url,
@@ -99,7 +88,7 @@ enum NoBody {
 
 impl HttpSource {
     /// A watch of a URL. Nothing is asked yet.
-    pub fn new(about: AboutResource, watch: &HttpWatch) -> Result<Self, HttpFault> {
+    fn new(about: AboutResource, watch: &HttpWatch) -> Result<Self, HttpFault> {
         let url: Uri = watch.url.parse().map_err(|_| HttpFault::Url)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &watch.headers {
@@ -289,6 +278,29 @@ impl WatchedSource for HttpSource {
                 signals.ready();
                 tokio::time::sleep(wait).await;
             }
+        })
+    }
+}
+
+impl DeclaredWatch for HttpWatch {
+    fn make(&self, about: AboutResource, _inputs: &SourceInputs<'_>) -> Result<MadeSource, SourceFault> {
+        let source = HttpSource::new(about, self).map_err(|fault| SourceFault::new("http", fault))?;
+        let source: Arc<dyn WatchedSource> = Arc::new(source);
+        Ok(source.into())
+    }
+
+    fn examine(&self, about: AboutResource) -> BoxFuture<'_, Vec<WatchFinding>> {
+        Box::pin(async move {
+            let uri = about.uri();
+            // A fault of the URL was found with the configuration.
+            let Ok(source) = HttpSource::new(about, self) else { return Vec::new() };
+            vec![match source.read(&uri).await {
+                Ok(content) => WatchFinding::fine(format!("the URL answers, {} bytes", content.bytes.len())),
+                Err(why) => {
+                    let remedy = "see whether `http` and `headers` are right: curl -i URL";
+                    WatchFinding::problem(why.to_string(), remedy)
+                }
+            }]
         })
     }
 }

@@ -1,13 +1,14 @@
 //! Data sources as live resources: a server in the process whose resources are files, query results, URLs and what is
 //! posted to webhooks.
 //!
-//! A kind of source is one file behind [`WatchedSource`]. The observations know who follows what; a task watches one
+//! A kind of source is one file behind [`WatchedSource`], and its row in `kinds.rs`. The observations know who follows what; a task watches one
 //! source for as long as somebody needs it; the link speaks the protocol. Changes are not delayed here: quiet times
 //! belong to the hub.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
 mod files;
 mod http;
+mod kinds;
 mod link;
 mod members;
 mod mime;
@@ -26,24 +27,21 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
 use serde_json::json;
+use tidings_config::WatchConfig;
 use tidings_engine::{LocalServer, Patience, Surroundings};
 use tidings_proto::Revision;
 use tidings_sync::Lock;
 use tidings_upstream::{ConnectedLink, MessageSink, ServerHello};
 use tokio::sync::watch;
 
-pub use files::FileSource;
-pub use http::{HttpFault, HttpSource, HttpWatch};
+pub use kinds::{MadeSource, SourceFault, SourceInputs, WatchFinding, WatchVerdict, examine_watch, make_source};
 use link::WatchLink;
 pub use observations::{Hash, SourceSignals, hash};
 use observations::{ObservationPlace, Observations, OwedUpdate};
-pub use postgres::{
-    AddressFault, ExaminedTable, NotExamined, PostgresSource, PostgresWatch, TriggerState, examine, trigger_sql,
-};
 pub use source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
 use task::{RunningWatch, SourceTask};
 pub use webhook::{
-    BadSignature, DeliveryKeeper, DeliveryOutcome, HookWatch, LONGEST_HOOK, ReceivedDelivery, WebhookSet, WebhookSource,
+    BadSignature, DeliveryKeeper, DeliveryOutcome, LONGEST_HOOK, ReceivedDelivery, WebhookSet, WebhookSource,
 };
 
 /// What every watch is told about its resource.
@@ -83,6 +81,18 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/');
 /// What stays as it is in one segment of a path: what RFC 3986 calls unreserved.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl From<&WatchConfig> for AboutResource {
+    fn from(watch: &WatchConfig) -> Self {
+        Self {
+            id: watch.id.clone(),
+            uri: watch.uri.clone(),
+            name: watch.name.clone(),
+            description: watch.description.clone(),
+            mime_type: watch.mime_type.clone(),
+        }
+    }
+}
 
 impl AboutResource {
     /// The URI of the resource, or what those of its resources begin with.

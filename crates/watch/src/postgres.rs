@@ -13,19 +13,19 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
+use tidings_config::watch::PostgresWatch;
 use tidings_sync::Lock;
 use tokio::sync::{Notify, Semaphore};
 use tokio_postgres::AsyncMessage;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::kinds::{DeclaredWatch, MadeSource, SourceFault, SourceInputs, WatchFinding};
 use super::note::PassingNote;
 use super::observations::{SourceSignals, hash};
 use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
 use super::{AboutResource, pause};
-pub use address::AddressFault;
-use address::PostgresAddress;
-pub use examine::{ExaminedTable, NotExamined, TriggerState, examine};
-pub use trigger::trigger_sql;
+use address::{AddressFault, PostgresAddress};
+use trigger::trigger_sql;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -36,19 +36,8 @@ const READERS: usize = 4;
 /// The type of the rows.
 const JSON: &str = "application/json";
 
-/// What to ask, and what to listen to.
-#[derive(Clone)]
-pub struct PostgresWatch {
-    /// The connection URL, as libpq writes it; it may hold a password.
-    pub url: String,
-    /// The query whose rows are the content; it is run in a read-only transaction.
-    pub query: String,
-    /// The channel, exactly as `pg_notify` has it.
-    pub channel: String,
-}
-
 /// The query, and what is known of its rows.
-pub struct PostgresSource {
+struct PostgresSource {
     about: AboutResource,
     address: PostgresAddress,
     query: String,
@@ -102,7 +91,7 @@ enum WaitEnd {
 
 impl PostgresSource {
     /// A watch of a query. Nothing is asked yet.
-    pub fn new(about: AboutResource, watch: PostgresWatch) -> Result<Self, AddressFault> {
+    fn new(about: AboutResource, watch: PostgresWatch) -> Result<Self, AddressFault> {
         let address = PostgresAddress::parse(&watch.url)?;
         let PostgresWatch { query, channel, .. } = watch;
         let (limits, note, known) = (rows::RowLimits::default(), PassingNote::default(), Lock::default());
@@ -261,6 +250,18 @@ impl WatchedSource for PostgresSource {
                 tokio::time::sleep(pause::jittered(pause::after(failures, AGAIN))).await;
             }
         })
+    }
+}
+
+impl DeclaredWatch for PostgresWatch {
+    fn make(&self, about: AboutResource, _inputs: &SourceInputs<'_>) -> Result<MadeSource, SourceFault> {
+        let source = PostgresSource::new(about, self.clone()).map_err(|fault| SourceFault::new("postgres", fault))?;
+        let source: Arc<dyn WatchedSource> = Arc::new(source);
+        Ok(source.into())
+    }
+
+    fn examine(&self, _about: AboutResource) -> BoxFuture<'_, Vec<WatchFinding>> {
+        Box::pin(examine::findings(self))
     }
 }
 

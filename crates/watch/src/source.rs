@@ -1,4 +1,4 @@
-//! What a kind of source must be able to do. A new kind is one file that implements [`WatchedSource`].
+//! What a kind of source must be able to do. A new kind is one file that implements [`WatchedSource`], and its row in `kinds.rs`.
 
 use std::time::SystemTime;
 

@@ -10,9 +10,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, header};
 use serde_json::Value;
+use tidings_config::watch::WebhookWatch;
 use tidings_sync::Lock;
 use tokio::sync::watch;
 
+use super::kinds::{DeclaredWatch, MadeSource, SourceFault, SourceInputs, WatchFinding};
 use super::observations::{Hash, SourceSignals, hash};
 use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
 use super::{AboutResource, encoded};
@@ -25,15 +27,6 @@ pub const LONGEST_HOOK: usize = 1 << 20;
 const MOST_PARTS: usize = 256;
 /// How many bytes they may have together.
 const MOST_BYTES: usize = 32 << 20;
-
-/// What a webhook expects of a delivery: its signature, and where in it the key of the resource is.
-#[derive(Clone)]
-pub struct HookWatch {
-    /// What the poster signs with.
-    pub secret: String,
-    /// Where in a JSON body the name of the part stands that it concerns, as a JSON pointer.
-    pub pointer: Option<String>,
-}
 
 /// What was received for one resource, in the form in which it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,14 +90,14 @@ pub enum DeliveryOutcome {
 
 impl WebhookSource {
     /// A webhook that has received nothing yet.
-    pub fn new(about: AboutResource, watch: HookWatch) -> Self {
+    fn new(about: AboutResource, watch: WebhookWatch) -> Self {
         let verifier = SignatureVerifier::new(&watch.secret);
         let (state, deliveries) = (Lock::default(), watch::Sender::new(0));
         Self { writing: Lock::default(), about, verifier, pointer: watch.pointer, state, deliveries }
     }
 
     /// As [`Self::new`], with what was received before this process began, and keeping what comes.
-    pub fn kept(about: AboutResource, watch: HookWatch, keeper: Arc<dyn DeliveryKeeper>) -> Self {
+    fn kept(about: AboutResource, watch: WebhookWatch, keeper: Arc<dyn DeliveryKeeper>) -> Self {
         let hook = Self::new(about, watch);
         for kept in keeper.read(&hook.about.id) {
             hook.restore(kept);
@@ -113,7 +106,7 @@ impl WebhookSource {
     }
 
     /// Takes over what another one of the same resources has received: it is configured differently, and its content is the same.
-    pub fn inherit(&self, before: &Self) {
+    fn inherit(&self, before: &Self) {
         // Otherwise the same bodies would be other resources.
         if before.about.uri() == self.about.uri() && before.pointer == self.pointer {
             *self.state() = before.state().clone();
@@ -334,6 +327,25 @@ impl WatchedSource for WebhookSource {
                 self.tell(&mut known, &signals, false);
             }
         })
+    }
+}
+
+impl DeclaredWatch for WebhookWatch {
+    fn make(&self, about: AboutResource, inputs: &SourceInputs<'_>) -> Result<MadeSource, SourceFault> {
+        let made = Arc::new(match &inputs.keeper {
+            Some(keeper) => WebhookSource::kept(about, self.clone(), Arc::clone(keeper)),
+            None => WebhookSource::new(about, self.clone()),
+        });
+        if let Some((_, before)) = inputs.before.and_then(|before| before.hook.as_ref()) {
+            // A changed secret or pace must not lose what was delivered under the old one.
+            made.inherit(before);
+        }
+        Ok(MadeSource { hook: Some((self.name.clone(), Arc::clone(&made))), source: made })
+    }
+
+    fn examine(&self, _about: AboutResource) -> BoxFuture<'_, Vec<WatchFinding>> {
+        let what = format!("takes what is posted to /hooks/{} of `tidings serve`", self.name);
+        Box::pin(std::future::ready(vec![WatchFinding::fine(what)]))
     }
 }
 

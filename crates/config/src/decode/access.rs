@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::server::{http_url, url};
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
 use crate::read::TableSection;
+use crate::read::forms::{http_url, url};
 
 pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
     let nodes = section.list("tokens", "a list of tables").unwrap_or_default();

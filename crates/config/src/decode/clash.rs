@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::error::{ConfigFault, PrefixKind, WarningKind};
-use crate::plan::key_path;
 use crate::plan::server::{ServerConfig, UriMode};
 use crate::read::FileReading;
+use crate::tree::key_path;
 
 /// Compares the enabled servers with one another.
 pub(super) fn check(reading: &FileReading<'_>, servers: &[ServerConfig]) {

@@ -7,6 +7,7 @@ use crate::error::{ConfigFault, WarningKind};
 use crate::plan::Config;
 use crate::plan::filter::ToolFilter;
 use crate::plan::server::{ServerConfig, TransportConfig};
+use crate::read::forms::{header_objection, http_url};
 use crate::read::{FileReading, TableSection};
 use crate::tree::{ConfigNode, ConfigValue};
 
@@ -104,8 +105,8 @@ fn http(section: &mut TableSection<'_, '_>, url_key: &'static str, is_sse: bool)
     if url_key == "url" {
         return server::remote(section, is_sse);
     }
-    let url = server::http_url(section, url_key)?;
-    let headers = section.pairs("headers", server::header_objection);
+    let url = http_url(section, url_key)?;
+    let headers = section.pairs("headers", header_objection);
     section.refuse("url", &["args", "env", "cwd"]);
     Some(if is_sse { TransportConfig::Sse { url, headers } } else { TransportConfig::Http { url, headers } })
 }

@@ -1,8 +1,8 @@
 //! `[servers.X]` with `container`.
 
-use super::server::variable_objection;
 use crate::error::ConfigFault;
 use crate::read::TableSection;
+use crate::read::forms::variable_objection;
 use crate::tree::ConfigValue;
 use tidings_container_spec::{ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, VolumeSource};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::server::{header_objection, http_url, variable_objection};
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 use crate::read::TableSection;
+use crate::read::forms::{header_objection, http_url, variable_objection};
 use crate::tree::ConfigNode;
 
 const KINDS: &[&str] = &["npm", "pypi", "container", "url", "command"];

@@ -1,9 +1,9 @@
 //! `[search]`.
 
-use super::server::http_url;
 use crate::error::ConfigFault;
 use crate::plan::search::{EmbeddingsSettings, SearchSettings};
 use crate::read::TableSection;
+use crate::read::forms::http_url;
 
 pub(super) fn search(mut section: TableSection<'_, '_>) -> SearchSettings {
     section.remember("model");

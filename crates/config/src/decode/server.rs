@@ -8,6 +8,7 @@ use crate::plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
 use crate::read::TableSection;
+use crate::read::forms::{header_objection, http_url, variable_objection};
 use crate::tree::ConfigValue;
 
 const KINDS: &[&str] = &["command", "url", "container", "project"];
@@ -179,40 +180,4 @@ pub(super) fn fit_timeouts(servers: &mut [ServerConfig], gateway: &GatewaySettin
             _ => {}
         }
     }
-}
-
-/// An `http://` or `https://` URL with a host.
-pub(super) fn http_url(section: &mut TableSection<'_, '_>, key: &'static str) -> Option<String> {
-    url(section, key, &["http://", "https://"])
-}
-
-/// A URL that begins with one of `schemes` and has a host.
-pub(super) fn url(
-    section: &mut TableSection<'_, '_>,
-    key: &'static str,
-    schemes: &'static [&'static str],
-) -> Option<String> {
-    let url = section.text(key)?;
-    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
-    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']));
-    let is_clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
-    // With an unresolved reference in it, a URL can not be judged.
-    if (!has_host || !is_clean) && !section.reading.lenient.get() {
-        section.fault(key, ConfigFault::BadUrl { schemes });
-        return None;
-    }
-    Some(url)
-}
-
-pub(super) fn variable_objection(name: &str, _: &str) -> Option<ConfigFault> {
-    (name.is_empty() || name.contains(['=', '\0'])).then_some(ConfigFault::BadVariableName)
-}
-
-pub(super) fn header_objection(name: &str, value: &str) -> Option<ConfigFault> {
-    // The characters of a token in RFC 9110, section 5.6.2.
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) {
-        return Some(ConfigFault::BadHeaderName);
-    }
-    value.contains(|c: char| c.is_control() && c != '\t').then_some(ConfigFault::BadHeaderValue)
 }

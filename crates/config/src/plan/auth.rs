@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::filter::glob_matches;
-use super::server::without_secrets;
+use crate::redact::without_secrets;
 
 /// `[auth]`: who may use the gateway. Without it only this machine may.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::filter::ToolFilter;
 use super::{name_prefix, uri_prefix};
+use crate::redact::without_secrets;
 use tidings_container_spec::ContainerSpec;
 
 /// `[servers.X]`. Two that are equal need no restart to get from one to the other.
@@ -148,21 +149,6 @@ pub(super) struct RedactedNames<'a>(pub(super) &'a [(String, String)]);
 impl fmt::Debug for RedactedNames<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.0.iter().map(|(name, _)| (name, format_args!("…")))).finish()
-    }
-}
-
-/// A URL without its user, query and fragment.
-pub(crate) fn without_secrets(url: &str) -> String {
-    let bare = url.split(['?', '#']).next().unwrap_or_default();
-    match bare.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            // From the right: a password may hold an `@`.
-            let host = authority.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{host}{path}")
-        }
-        // Not a URL, so nothing is known of where a secret may stand.
-        None => "…".to_owned(),
     }
 }
 

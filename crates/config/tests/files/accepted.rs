@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidings_config::watch::{FileWatch, HttpWatch, WebhookWatch};
 use tidings_config::{
     ApprovalSetting, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, EraSetting,
     ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UnrunnablePart,
@@ -39,7 +40,7 @@ fn every_key_of_the_documented_example_is_accepted() {
         TransportConfig::Project { dir: "/conf/my-scripts".into(), env: Vec::new() }
     );
 
-    assert_eq!(config.watches[0].source, WatchSource::File { path: "/conf/settings.json".into() });
+    assert_eq!(config.watches[0].source, WatchSource::File(FileWatch { path: "/conf/settings.json".into() }));
     assert_eq!(config.watches.len(), 4);
     let auth = config.auth.as_ref().unwrap();
     assert_eq!((auth.tokens[0].name.as_str(), auth.tokens[0].sha256[0], auth.tokens[0].admin), ("laptop", 0x9f, false));
@@ -166,15 +167,15 @@ fn every_key_of_a_watch_is_read() {
     assert_eq!(texts, ["docs://all", "Documents", "All of them.", "text/markdown"]);
     assert_eq!((docs.quiet, docs.max_wait), (Some(Duration::from_millis(250)), Some(Duration::from_secs(1))));
     assert_eq!(config.watches[1].uri(), "watch://rows");
-    let expected = WatchSource::Http {
+    let expected = WatchSource::Http(HttpWatch {
         url: "http://api.intranet/now".into(),
         every: Duration::from_secs(30),
         headers: vec![pair("Authorization", "Bearer hunter2")],
         private: true,
-    };
+    });
     assert_eq!(config.watches[2].source, expected);
     let pointer = Some("/repository/name".to_owned());
-    let expected = WatchSource::Webhook { name: "ci".into(), secret: "hunter2".into(), pointer };
+    let expected = WatchSource::Webhook(WebhookWatch { name: "ci".into(), secret: "hunter2".into(), pointer });
     assert_eq!(config.watches[3].source, expected);
     assert!(config.unsupported().is_empty());
     assert!(!format!("{config:?}").contains("hunter2"));

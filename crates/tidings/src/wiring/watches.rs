@@ -1,16 +1,14 @@
 //! From `[watch.X]` to sources, and from one set of them to the next: only what differs is made anew.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tidings_config::{Config, WatchConfig, WatchSource};
+use tidings_config::{Config, WatchConfig};
 use tidings_engine::Patience;
 use tidings_store::HookTable;
 use tidings_sync::Lock;
 use tidings_watch::{
-    AboutResource, DeliveryKeeper, FileSource, HookWatch, HttpSource, HttpWatch, PostgresSource, PostgresWatch,
-    ReceivedDelivery, WatchServer, WatchedSource, WebhookSet, WebhookSource,
+    DeliveryKeeper, MadeSource, ReceivedDelivery, SourceFault, SourceInputs, WatchServer, WebhookSet, make_source,
 };
 
 use crate::failure::CommandFailure;
@@ -27,9 +25,7 @@ pub(super) struct WatchWiring {
 #[derive(Clone)]
 struct MadeWatch {
     config: WatchConfig,
-    source: Arc<dyn WatchedSource>,
-    /// The name of its path, where it is a webhook.
-    hook: Option<(String, Arc<WebhookSource>)>,
+    made: MadeSource,
 }
 
 /// A set of watches that can be made, to be applied when everything else can.
@@ -70,7 +66,7 @@ impl WatchWiring {
     pub(super) fn show(&self, next: &NextWatches) {
         let sources = next.0.iter().map(|made| {
             let patience = Patience { quiet: made.config.quiet, max_wait: made.config.max_wait };
-            (Arc::clone(&made.source), patience)
+            (Arc::clone(&made.made.source), patience)
         });
         self.server.replace(sources.collect());
     }
@@ -79,10 +75,10 @@ impl WatchWiring {
     pub(super) fn open(&self, next: NextWatches) {
         let made = next.0;
         // After the server knows its sources: a delivery that comes now finds one.
-        self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.hook.clone())));
+        self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.made.hook.clone())));
         let before = std::mem::replace(&mut *self.made.lock(), made.clone());
-        let stays = |id: &str| made.iter().any(|made| made.hook.is_some() && made.config.id == id);
-        for gone in before.iter().filter(|before| before.hook.is_some() && !stays(&before.config.id)) {
+        let stays = |id: &str| made.iter().any(|made| made.made.hook.is_some() && made.config.id == id);
+        for gone in before.iter().filter(|before| before.made.hook.is_some() && !stays(&before.config.id)) {
             if let Err(error) = self.kept.forget(&gone.config.id) {
                 tracing::warn!(watch = %gone.config.id, %error, "what a webhook received is still kept");
             }
@@ -95,36 +91,11 @@ impl WatchWiring {
         watch: &WatchConfig,
         before: Option<&MadeWatch>,
     ) -> Result<MadeWatch, CommandFailure> {
-        let mut hook = None;
-        let source: Arc<dyn WatchedSource> = match &watch.source {
-            WatchSource::File { path } => Arc::new(FileSource::new(about(watch), path)),
-            WatchSource::Http { url, every, headers, private } => {
-                let wanted = HttpWatch { url: url.clone(), headers: headers.clone(), every: *every, private: *private };
-                Arc::new(
-                    HttpSource::new(about(watch), &wanted).map_err(|fault| refused(config, watch, "http", &fault))?,
-                )
-            }
-            WatchSource::Postgres { url, query, channel } => {
-                let wanted = PostgresWatch { url: url.clone(), query: query.clone(), channel: channel.clone() };
-                let source = PostgresSource::new(about(watch), wanted);
-                Arc::new(source.map_err(|fault| refused(config, watch, "postgres", &fault))?)
-            }
-            WatchSource::Webhook { name, secret, pointer } => {
-                let wanted = HookWatch { secret: secret.clone(), pointer: pointer.clone() };
-                let keeper = Arc::new(StoredDeliveries(self.kept.clone()));
-                let made = Arc::new(match self.kept.is_kept() {
-                    true => WebhookSource::kept(about(watch), wanted, keeper),
-                    false => WebhookSource::new(about(watch), wanted),
-                });
-                if let Some((_, before)) = before.and_then(|before| before.hook.as_ref()) {
-                    // A changed secret or pace must not lose what was delivered under the old one.
-                    made.inherit(before);
-                }
-                hook = Some((name.clone(), Arc::clone(&made)));
-                made
-            }
-        };
-        Ok(MadeWatch { config: watch.clone(), source, hook })
+        let keeper = || Arc::new(StoredDeliveries(self.kept.clone())) as Arc<dyn DeliveryKeeper>;
+        let inputs =
+            SourceInputs { keeper: self.kept.is_kept().then(keeper), before: before.map(|before| &before.made) };
+        let made = make_source(watch, &inputs).map_err(|fault| refused(config, watch, &fault))?;
+        Ok(MadeWatch { config: watch.clone(), made })
     }
 }
 
@@ -171,19 +142,9 @@ impl DeliveryKeeper for StoredDeliveries {
     }
 }
 
-fn about(watch: &WatchConfig) -> AboutResource {
-    AboutResource {
-        id: watch.id.clone(),
-        uri: watch.uri.clone(),
-        name: watch.name.clone(),
-        description: watch.description.clone(),
-        mime_type: watch.mime_type.clone(),
-    }
-}
-
 /// A fault that only the source itself can find, with its place.
-fn refused(config: &Config, watch: &WatchConfig, key: &str, fault: &dyn Display) -> CommandFailure {
-    let key = format!("watch.{}.{key}", watch.id);
+fn refused(config: &Config, watch: &WatchConfig, fault: &SourceFault) -> CommandFailure {
+    let key = format!("watch.{}.{}", watch.id, fault.key);
     match config.place_of(&key) {
         Some(place) => CommandFailure::Failed(format!("{place}: {key}: {fault}")),
         None => CommandFailure::Failed(format!("{key}: {fault}")),

@@ -32,7 +32,7 @@ pub(super) enum CertificateTrust {
 
 /// What is wrong with a connection URL. It is not repeated: it may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressFault {
+pub(super) enum AddressFault {
     /// Not a URL, or with parameters that mean nothing here.
     #[error("not a connection URL: {0}")]
     Unusable(String),

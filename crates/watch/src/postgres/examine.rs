@@ -6,7 +6,10 @@ use serde_json::Value;
 use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::{AboutResource, AddressFault, NoRows, PostgresSource, PostgresWatch, rows, trigger_sql};
+use tidings_config::watch::PostgresWatch;
+
+use super::super::kinds::WatchFinding;
+use super::{AboutResource, AddressFault, NoRows, PostgresSource, rows, trigger_sql};
 
 /// How long the questions about the tables may take together.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -16,7 +19,7 @@ const STATEMENTS: [(i16, &str); 4] = [(4, "INSERT"), (16, "UPDATE"), (8, "DELETE
 
 /// Why a watched query could not be examined, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotExamined {
+pub(super) enum NotExamined {
     /// The connection URL is of no use.
     #[error("{0}")]
     Address(#[from] AddressFault),
@@ -27,18 +30,18 @@ pub enum NotExamined {
 
 /// A table that a query reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExaminedTable {
+pub(super) struct ExaminedTable {
     /// Its name with its schema.
-    pub table: String,
+    pub(super) table: String,
     /// Whether its changes are told.
-    pub trigger: TriggerState,
+    pub(super) trigger: TriggerState,
     /// SQL that makes it tell, to be run by its owner. Empty where no trigger helps.
-    pub sql: String,
+    pub(super) sql: String,
 }
 
 /// What is there to tell of a table's changes on the channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TriggerState {
+pub(super) enum TriggerState {
     /// A trigger fires on every change.
     Installed,
     /// No trigger of the table notifies the channel.
@@ -58,13 +61,65 @@ impl From<NoRows> for NotExamined {
 }
 
 /// Asks the database: runs the query once, and looks at each table that its plan names.
-pub async fn examine(watch: PostgresWatch) -> Result<Vec<ExaminedTable>, NotExamined> {
+pub(super) async fn examine(watch: PostgresWatch) -> Result<Vec<ExaminedTable>, NotExamined> {
     let source = PostgresSource::new(AboutResource::default(), watch)?;
     let mut connected = source.connect().await?;
     // The query itself first: a faulty one is told with the words of the database.
     rows::fetch(&mut connected.client, &source.query, source.limits).await?;
     let tables = tables(&mut connected.client, &source.query, &source.channel);
     Ok(tokio::time::timeout(PATIENCE, tables).await.unwrap_or(Err(NoRows::Late(PATIENCE)))?)
+}
+
+/// What `tidings doctor` says of a watched query.
+pub(super) async fn findings(watch: &PostgresWatch) -> Vec<WatchFinding> {
+    worded(&watch.channel, examine(watch.clone()).await)
+}
+
+/// One finding for each table of the query.
+fn worded(channel: &str, examined: Result<Vec<ExaminedTable>, NotExamined>) -> Vec<WatchFinding> {
+    let tables = match examined {
+        // Found with the configuration.
+        Err(NotExamined::Address(_)) => return Vec::new(),
+        Err(NotExamined::Database(why)) => {
+            let remedy = "try the same with: psql URL -c QUERY; the log of PostgreSQL says more";
+            return vec![WatchFinding::problem(why, remedy)];
+        }
+        Ok(tables) => tables,
+    };
+    if tables.is_empty() {
+        let what = "the query works, but which tables it reads can not be told";
+        let remedy = format!("have something run: NOTIFY \"{channel}\" whenever its rows change");
+        return vec![WatchFinding::note(what, remedy)];
+    }
+    tables.into_iter().map(|table| table_finding(channel, table)).collect()
+}
+
+fn table_finding(channel: &str, examined: ExaminedTable) -> WatchFinding {
+    let ExaminedTable { table, trigger, sql } = examined;
+    let run = "run this as the owner of the table, once:";
+    match trigger {
+        TriggerState::Installed => {
+            let what = format!("the query works; {table} has a trigger that tells \"{channel}\" of changes");
+            WatchFinding::fine(what).with_sql(sql)
+        }
+        TriggerState::Missing => {
+            WatchFinding::problem(format!("no trigger of {table} notifies \"{channel}\": nobody hears of changes"), run)
+                .with_sql(sql)
+        }
+        TriggerState::Disabled => {
+            let what = format!("the trigger of {table} that notifies \"{channel}\" is disabled");
+            WatchFinding::problem(what, format!("ALTER TABLE … ENABLE TRIGGER …, or {run}")).with_sql(sql)
+        }
+        TriggerState::Partial(untold) => {
+            let what = format!("\"{channel}\" is not told of {} on {table}", untold.join(", "));
+            WatchFinding::problem(what, run).with_sql(sql)
+        }
+        TriggerState::Impossible(what) => {
+            let what = format!("{table} is {what}, which can not tell of its changes");
+            let remedy = format!("have whatever changes it run: NOTIFY \"{channel}\"");
+            WatchFinding::note(what, remedy)
+        }
+    }
 }
 
 async fn tables(client: &mut Client, query: &str, channel: &str) -> Result<Vec<ExaminedTable>, NoRows> {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidings_testkit::{PostgresServer, eventually};
 
-use super::examine::{ExaminedTable, TriggerState};
+use super::examine::{ExaminedTable, TriggerState, examine};
 use super::*;
 use crate::probe::{OpenProbeListen, ProbeLink};
 

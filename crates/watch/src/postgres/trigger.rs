@@ -6,7 +6,7 @@ pub(super) fn identifier(name: &str) -> String {
 }
 
 /// SQL that makes a table notify a channel once per statement that changes it.
-pub fn trigger_sql(schema: &str, table: &str, channel: &str) -> String {
+pub(super) fn trigger_sql(schema: &str, table: &str, channel: &str) -> String {
     let table = format!("{}.{}", identifier(schema), identifier(table));
     let function = identifier(&format!("tidings_{channel}"));
     let text = format!("'{}'", channel.replace('\'', "''"));

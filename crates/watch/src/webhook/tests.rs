@@ -11,7 +11,10 @@ const URI: &str = "watch://deploys";
 
 fn hook(pointer: Option<&str>) -> Arc<WebhookSource> {
     let about = AboutResource { id: "deploys".to_owned(), ..AboutResource::default() };
-    Arc::new(WebhookSource::new(about, HookWatch { secret: "s3".to_owned(), pointer: pointer.map(str::to_owned) }))
+    Arc::new(WebhookSource::new(
+        about,
+        WebhookWatch { name: "ci".to_owned(), secret: "s3".to_owned(), pointer: pointer.map(str::to_owned) },
+    ))
 }
 
 fn post(hook: &WebhookSource, body: &str) {

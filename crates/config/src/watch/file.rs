@@ -1,0 +1,30 @@
+//! `file`: a file, a folder or a glob.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+
+use super::{WatchKind, WatchSource};
+use crate::read::TableSection;
+
+pub(super) const KIND: WatchKind =
+    WatchKind { key: "file", required: &[], optional: &[], read, schema: FileKeys::json_schema };
+
+/// A file, a folder or a glob; one resource per file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileWatch {
+    /// A file, a folder, or a pattern with `*`.
+    pub path: PathBuf,
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its shape is used")]
+struct FileKeys {
+    /// A file, a folder or a glob; one resource per file.
+    file: Option<String>,
+}
+
+fn read(section: &mut TableSection<'_, '_>) -> Option<WatchSource> {
+    let path = section.text("file").map(|path| section.reading.expander.path(&path));
+    Some(WatchSource::File(FileWatch { path: path? }))
+}
