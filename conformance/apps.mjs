@@ -4,24 +4,14 @@
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
+import { fileURLToPath } from 'node:url';
 
-const MODERN = '2026-07-28';
+import { MODERN, assert, check, finish, freePort, load, modules, options } from './npm_story.mjs';
+
 const CHECK_SECONDS = 30;
 
-const { values: options } = parseArgs({
-  options: {
-    peers: { type: 'string' }, // a folder with node_modules
-    tidings: { type: 'string' }, // the program
-    directory: { type: 'string' }, // an empty folder
-  },
-});
-const modules = join(options.peers, 'node_modules/@modelcontextprotocol');
-const load = (file) => import(pathToFileURL(join(modules, file)).href);
 const { Client, InMemoryTransport, StreamableHTTPClientTransport } = await load('client/dist/index.mjs');
 const { StdioClientTransport } = await load('client/dist/stdio.mjs');
 const { App } = await load('ext-apps/dist/src/app.js');
@@ -59,10 +49,6 @@ const APPS = {
 };
 APPS.budget.main = APPS.budget.own = 'get-budget-data';
 
-function assert(holds, what) {
-  if (!holds) throw new Error(what);
-}
-
 const node = (file, ...args) =>
   `command = ${JSON.stringify(process.execPath)}\nargs = ${JSON.stringify([file, ...args])}\n`;
 const clock = join(dirname(fileURLToPath(import.meta.url)), 'app_server.mjs');
@@ -78,12 +64,7 @@ writeFileSync(
 [servers.memory]\n${node(join(modules, 'server-memory/dist/index.js'))}env = { MEMORY_FILE_PATH = ${memory} }\n`,
 );
 
-const port = await new Promise((resolve) => {
-  const probe = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = probe.address();
-    probe.close(() => resolve(port));
-  });
-});
+const port = await freePort();
 const base = `http://127.0.0.1:${port}`;
 const serve = ['serve', '--config', config, '--data', join(options.directory, 'data'), '--listen', `127.0.0.1:${port}`];
 const gateway = spawn(options.tidings, serve, { stdio: 'ignore' });
@@ -165,21 +146,6 @@ async function isUnaffected(client) {
   assert(!result.isError, JSON.stringify(result));
 }
 
-let [passed, failed] = [0, 0];
-async function check(what, holds) {
-  try {
-    await Promise.race([
-      holds(),
-      sleep(1000 * CHECK_SECONDS, undefined, { ref: false }).then(() => assert(false, 'it takes too long')),
-    ]);
-    passed++;
-    console.log(`PASS ${what}`);
-  } catch (error) {
-    failed++;
-    console.log(`FAIL ${what}: ${error.message}`);
-  }
-}
-
 try {
   await ready();
   for (const road of ['http', 'stdio']) {
@@ -187,17 +153,16 @@ try {
       const client = await connect(era, road);
       for (const [name, app] of Object.entries(APPS)) {
         const what = `app of ${name}, npm ${era} client over ${road}`;
-        await check(`${what}: found`, () => isFound(client, name, app));
-        await check(`${what}: read`, () => isRead(client, name, app));
-        await check(`${what}: called`, () => isCalled(client, name, app));
-        await check(`${what}: works in its page`, () => works(client, name, app));
+        await check(`${what}: found`, () => isFound(client, name, app), CHECK_SECONDS);
+        await check(`${what}: read`, () => isRead(client, name, app), CHECK_SECONDS);
+        await check(`${what}: called`, () => isCalled(client, name, app), CHECK_SECONDS);
+        await check(`${what}: works in its page`, () => works(client, name, app), CHECK_SECONDS);
       }
-      await check(`server without apps, npm ${era} client over ${road}`, () => isUnaffected(client));
+      await check(`server without apps, npm ${era} client over ${road}`, () => isUnaffected(client), CHECK_SECONDS);
       await client.close();
     }
   }
 } finally {
   gateway.kill();
 }
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+finish();
