@@ -58,7 +58,8 @@ mkdirSync(options.directory, { recursive: true });
 const config = join(options.directory, 'tidings.toml');
 writeFileSync(
   config,
-  `[servers.budget]\n${node(join(modules, 'server-budget-allocator/dist/index.js'), '--stdio')}
+  `[gateway]\nstart_wait = "60s"\n
+[servers.budget]\n${node(join(modules, 'server-budget-allocator/dist/index.js'), '--stdio')}
 [servers.debug]\n${node(join(modules, 'server-debug/dist/index.js'), '--stdio')}env = { DEBUG_LOG_FILE = ${log} }
 [servers.clock]\n${node(clock, '--peers', options.peers)}
 [servers.memory]\n${node(join(modules, 'server-memory/dist/index.js'))}env = { MEMORY_FILE_PATH = ${memory} }\n`,
