@@ -54,6 +54,11 @@ impl MessageSubject {
         matches!(self, Self::Ping | Self::Question)
     }
 
+    /// Whether it says that something of the server is another now.
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::ListChanged(_) | Self::Updated)
+    }
+
     /// Whether it concerns the server as a whole, whoever has a call in flight.
     pub const fn is_about_the_server(self) -> bool {
         matches!(self, Self::ListChanged(_) | Self::Updated | Self::Acknowledged | Self::Ping)

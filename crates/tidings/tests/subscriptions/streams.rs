@@ -106,3 +106,38 @@ async fn who_reads_slowly_is_told_nothing_after_the_end_of_its_subscription() {
         assert!(late.into_iter().all(|uri| uri == "one+file:///b"), "{all:?}");
     }
 }
+
+// edges C1, A5
+#[tokio::test]
+async fn a_change_that_a_server_says_on_the_stream_of_a_call_is_told_though_nobody_waits_for_the_call() {
+    let about = |uri: &str| json!({ "uri": uri });
+    let script = || {
+        three()
+            // Goes on after it was cancelled, as servers may.
+            .tool("late", move |call| async move {
+                call.open_stream();
+                call.cancelled().await;
+                call.notify(UPDATED, about("file:///a"));
+                call.ok_text("late")
+            })
+            // A request of the gateway's own.
+            .on_raw("prompts/list", move |call| async move {
+                call.notify(UPDATED, about("file:///b"));
+                call.result_raw(r#"{"prompts":[]}"#)
+            })
+            .prompt("p", |call| async move { call.ok_text("p") })
+    };
+    let server = script().http().await;
+    let gateway = quick().server("one", &server).serve().await;
+    let client = gateway.client().connect().await;
+    let mut told = client.open_get().await;
+    subscribe(&client, "one+file:///a").await;
+    subscribe(&client, "one+file:///b").await;
+    server.wait_for_method(SUBSCRIBE, 2).await;
+    let pending = client.start("tools/call", json!({"name": "one__late", "arguments": {}}));
+    server.wait_for_method("tools/call", 1).await;
+    client.cancel(&pending).await;
+    assert_eq!(told.next_method(UPDATED).await.params()["uri"], "one+file:///a");
+    server.list_changed("prompts");
+    assert_eq!(told.next_method(UPDATED).await.params()["uri"], "one+file:///b");
+}

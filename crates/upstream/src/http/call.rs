@@ -9,7 +9,7 @@ use futures_util::stream;
 use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{Method as Verb, Response};
-use tidings_proto::{Era, Method};
+use tidings_proto::{Era, Method, ServerMessage};
 use tidings_wire::sse::{SseDecoder, SseEvent};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, unreadable_answer_id};
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -216,7 +216,14 @@ impl HttpCall {
     fn part(&mut self, frame: Frame) -> bool {
         match frame.kind() {
             FrameKind::Request | FrameKind::Notification => {
-                self.ready.push_back(CallEvent::Message(frame.into()));
+                let message = ServerMessage::from(frame);
+                // It is about the server and not about the call: it counts also where nobody reads what the call brings, as with a
+                // call that was given up or a request of our own.
+                if !self.is_listen && message.subject().is_change() {
+                    self.shared.sink.unowned(message);
+                } else {
+                    self.ready.push_back(CallEvent::Message(message));
+                }
                 false
             }
             _ if self.is_answer(&frame) => {
