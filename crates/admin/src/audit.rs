@@ -1,6 +1,6 @@
 //! `GET /audit`, `GET /audit/stream`: who did what. `POST /audit/checkpoints` signs it, `POST /audit/verify` proves that nothing is missing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Query as Params, State};
@@ -8,11 +8,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
-use tidings_store::{AuditLog, AuditTail, Checkpoint};
-use tidings_wire::sse;
+use tidings_store::{AuditLog, Checkpoint};
 
 use crate::changes::{query, unavailable};
-use crate::events::{self, EventSource};
+use crate::events;
+use crate::log_feed::{LogFollower, last_event};
 use crate::{AdminShared, problem};
 
 /// What a proof may be asked to include.
@@ -58,34 +58,13 @@ pub(crate) async fn stream(State(admin): State<AdminShared>, headers: HeaderMap)
         Ok(log) => log,
         Err(refusal) => return *refusal,
     };
-    let after = match headers.get("last-event-id").map(|id| id.to_str().ok().and_then(|text| text.trim().parse().ok()))
-    {
-        None => None,
-        Some(Some(number)) => Some(number),
-        Some(None) => {
-            let text = "Last-Event-ID: it must be the id of an event of this stream, which is a number";
-            return problem(StatusCode::BAD_REQUEST, text);
-        }
+    let after = match last_event(&headers) {
+        Ok(after) => after,
+        Err(refusal) => return *refusal,
     };
     match log.follow(after).await {
-        Ok(tail) => events::respond(AuditReader { tail, ready: VecDeque::new() }, admin.gateway.draining()),
+        Ok(tail) => events::respond(LogFollower::new(tail), admin.gateway.draining()),
         Err(error) => unavailable(&error),
-    }
-}
-
-/// A follower's connection. It holds one batch at most; what it does not take stays in the log.
-struct AuditReader {
-    tail: AuditTail,
-    ready: VecDeque<Bytes>,
-}
-
-impl EventSource for AuditReader {
-    async fn next(&mut self) -> Option<Bytes> {
-        if self.ready.is_empty() {
-            let rows = self.tail.next().await.ok()?;
-            self.ready.extend(rows.iter().map(|row| sse::encode(Some(&row.seq.to_string()), None, &row.json)));
-        }
-        self.ready.pop_front()
     }
 }
 

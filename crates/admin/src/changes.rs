@@ -1,16 +1,15 @@
 //! `GET /changes` and `GET /changes/stream`: the change log as pages, and as a feed that a reader resumes by number.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use axum::extract::{Query as Params, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use jiff::Zoned;
-use tidings_store::{ChangeQuery, ChangeRow, LogError, LogPosition, LogTail, QueryStart};
-use tidings_wire::sse;
+use tidings_store::{ChangeQuery, LogError, LogPosition, QueryStart};
 
-use crate::events::{self, EventSource};
+use crate::events;
+use crate::log_feed::{LogFollower, last_event};
 use crate::query_fault::QueryFault;
 use crate::{AdminShared, problem};
 
@@ -56,26 +55,7 @@ pub(crate) async fn stream(
         Ok(tail) => tail,
         Err(error) => return unavailable(&error),
     };
-    events::respond(FeedReader { tail, ready: VecDeque::new() }, admin.gateway.draining())
-}
-
-/// A follower's connection. It holds one batch at most; what it does not take stays in the log.
-struct FeedReader {
-    tail: LogTail,
-    ready: VecDeque<Bytes>,
-}
-
-impl EventSource for FeedReader {
-    async fn next(&mut self) -> Option<Bytes> {
-        if self.ready.is_empty() {
-            self.ready.extend(self.tail.next().await.ok()?.iter().map(event));
-        }
-        self.ready.pop_front()
-    }
-}
-
-fn event(row: &ChangeRow) -> Bytes {
-    sse::encode(Some(&row.seq.to_string()), None, &row.json)
+    events::respond(LogFollower::new(tail), admin.gateway.draining())
 }
 
 pub(crate) fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, QueryFault> {
@@ -109,11 +89,8 @@ async fn resume_after(
 ) -> Result<Option<u64>, Box<Response>> {
     let refuse = |detail: &str| Box::new(problem(StatusCode::BAD_REQUEST, detail));
     // Sent by a client that reconnects, so it counts before the `since` of the first request.
-    if let Some(id) = headers.get("last-event-id") {
-        let number = id.to_str().ok().and_then(|text| text.trim().parse().ok());
-        return number
-            .map(Some)
-            .ok_or_else(|| refuse("Last-Event-ID: it must be the id of an event of this stream, which is a number"));
+    if let Some(number) = last_event(headers)? {
+        return Ok(Some(number));
     }
     let Some(text) = params.get("since") else { return Ok(None) };
     match since(text).map_err(|fault| refuse(&fault.to_string()))? {

@@ -7,6 +7,7 @@ mod audit;
 mod changes;
 mod events;
 mod hooks;
+mod log_feed;
 mod manage;
 mod metrics;
 mod offers;
