@@ -1,17 +1,17 @@
 //! What comes back for one call: a stream that ends with the answer, and the bounded queue that links fill it through.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use tidings_proto::{PublicName, ServerMessage};
+use tidings_sync::Lock;
 use tidings_wire::{Frame, FrameKind};
-use tokio::sync::{mpsc, oneshot};
 
 use crate::LinkError;
 
@@ -143,27 +143,39 @@ impl<K: Unpin> Stream for KeepingStream<K> {
     }
 }
 
-/// The sending half for a link whose reader serves many calls.
-pub struct CallQueue {
-    messages: mpsc::Sender<CallEvent>,
-    /// The bytes of the messages that wait.
-    waiting: Arc<AtomicUsize>,
-    end: oneshot::Sender<CallEvent>,
+/// The sending half for a link whose reader serves many calls. Dropped without an end, it ends the stream, which then counts as
+/// lost.
+pub struct CallQueue(Arc<Lock<QueuedEvents>>);
+
+struct QueuedStream(Arc<Lock<QueuedEvents>>);
+
+/// What waits for whoever reads the stream of a call. It takes room only while something waits: thousands of calls may be silent
+/// for minutes.
+#[derive(Default)]
+struct QueuedEvents {
+    messages: VecDeque<ServerMessage>,
+    /// Their bytes.
+    bytes: usize,
+    end: QueueEnd,
+    /// Nobody reads any more.
+    is_unread: bool,
+    reader: Option<Waker>,
 }
 
-struct QueuedStream {
-    messages: mpsc::Receiver<CallEvent>,
-    waiting: Arc<AtomicUsize>,
-    end: oneshot::Receiver<CallEvent>,
+#[derive(Default)]
+enum QueueEnd {
+    /// More may come.
+    #[default]
+    Open,
+    /// The last event, not read yet.
+    Last(Box<CallEvent>),
+    Over,
 }
 
 /// A bounded queue for one call. The answer has a place of its own: it is never dropped and never overtakes.
 pub fn call_channel() -> (CallQueue, CallStream) {
-    let (messages, receiver) = mpsc::channel(QUEUE);
-    let (end, ended) = oneshot::channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    let queued = QueuedStream { messages: receiver, waiting: Arc::clone(&waiting), end: ended };
-    (CallQueue { messages, waiting, end }, CallStream::new(queued))
+    let events = Arc::new(Lock::new(QueuedEvents::default()));
+    (CallQueue(Arc::clone(&events)), CallStream::new(QueuedStream(events)))
 }
 
 impl CallQueue {
@@ -171,32 +183,31 @@ impl CallQueue {
     /// dropped request must be refused by the caller.
     pub fn push(&self, message: ServerMessage) -> Option<ServerMessage> {
         let len = message.bytes().len();
-        // Only one task pushes, so that nobody adds in between. One message is always taken, however long.
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        if waiting > 0 && waiting + len > QUEUE_BYTES {
+        let mut events = self.0.lock();
+        // One message is always taken, however long.
+        let is_full = events.messages.len() >= QUEUE || events.bytes > 0 && events.bytes + len > QUEUE_BYTES;
+        if is_full || events.is_unread {
             return Some(message);
         }
-        self.waiting.fetch_add(len, Ordering::Relaxed);
-        // Counted before it is sent: the reader may take it out at once.
-        let refused = self.try_push(message);
-        if refused.is_some() {
-            self.waiting.fetch_sub(len, Ordering::Relaxed);
-        }
-        refused
-    }
-
-    fn try_push(&self, message: ServerMessage) -> Option<ServerMessage> {
-        match self.messages.try_send(CallEvent::Message(message)).err()?.into_inner() {
-            CallEvent::Message(message) => Some(message),
-            _ => None,
-        }
+        events.bytes += len;
+        events.messages.push_back(message);
+        let reader = events.reader.take();
+        drop(events);
+        wake(reader);
+        None
     }
 
     /// Ends the call. Tells whether somebody was there to hear it.
     pub fn finish(self, event: CallEvent) -> bool {
-        // First, so that the stream gives everything that was queued before it looks for the end.
-        drop(self.messages);
-        self.end.send(event).is_ok()
+        let mut events = self.0.lock();
+        if events.is_unread {
+            return false;
+        }
+        events.end = QueueEnd::Last(Box::new(event));
+        let reader = events.reader.take();
+        drop(events);
+        wake(reader);
+        true
     }
 
     /// Ends the call with the server's answer. Tells whether somebody was there to hear it.
@@ -206,19 +217,58 @@ impl CallQueue {
     }
 }
 
+impl Drop for CallQueue {
+    fn drop(&mut self) {
+        let mut events = self.0.lock();
+        if matches!(events.end, QueueEnd::Open) {
+            events.end = QueueEnd::Over;
+        }
+        let reader = events.reader.take();
+        drop(events);
+        wake(reader);
+    }
+}
+
+/// Not under the lock: whoever is woken may read at once.
+fn wake(reader: Option<Waker>) {
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
+
 impl Stream for QueuedStream {
     type Item = CallEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
+        let mut events = self.0.lock();
         // The messages first: the end may be there already, and must not overtake them.
-        if let Some(event) = std::task::ready!(self.messages.poll_recv(cx)) {
-            if let CallEvent::Message(message) = &event {
-                self.waiting.fetch_sub(message.bytes().len(), Ordering::Relaxed);
-            }
-            return Poll::Ready(Some(event));
+        if let Some(message) = events.messages.pop_front() {
+            events.bytes -= message.bytes().len();
+            return Poll::Ready(Some(CallEvent::Message(message)));
         }
-        // A queue that was dropped without an end closes the stream, which then counts as lost.
-        Pin::new(&mut self.end).poll(cx).map(Result::ok)
+        match std::mem::replace(&mut events.end, QueueEnd::Over) {
+            QueueEnd::Last(event) => Poll::Ready(Some(*event)),
+            QueueEnd::Over => Poll::Ready(None),
+            QueueEnd::Open => {
+                events.end = QueueEnd::Open;
+                // Without its buffer: whoever waits may wait long.
+                events.messages = VecDeque::new();
+                if events.reader.as_ref().is_none_or(|reader| !reader.will_wake(cx.waker())) {
+                    events.reader = Some(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for QueuedStream {
+    fn drop(&mut self) {
+        let mut events = self.0.lock();
+        events.is_unread = true;
+        let (messages, reader) = (std::mem::take(&mut events.messages), events.reader.take());
+        drop(events);
+        drop((messages, reader));
     }
 }
 
@@ -247,5 +297,46 @@ mod tests {
         assert!(queue.push(message(3 << 20)).is_none());
         let (queue, _stream) = call_channel();
         assert!(queue.push(message(20 << 20)).is_none(), "one is taken however long it is");
+    }
+
+    #[tokio::test]
+    async fn messages_come_before_the_end_and_a_queue_that_is_dropped_is_a_loss() {
+        let (queue, mut stream) = call_channel();
+        let reading = tokio::spawn(async move {
+            let first = stream.next().await;
+            (first, stream.next().await, stream.next().await, stream.next().await)
+        });
+        tokio::task::yield_now().await;
+        assert!(queue.push(message(1)).is_none());
+        assert!(queue.push(message(2)).is_none());
+        assert!(queue.finish(CallEvent::Failed(LinkError::Stopped)));
+        let (first, second, third, after) = reading.await.unwrap();
+        assert!(matches!((first, second), (CallEvent::Message(_), CallEvent::Message(_))));
+        assert!(matches!(third, CallEvent::Failed(LinkError::Stopped)));
+        assert!(matches!(after, CallEvent::Failed(LinkError::Lost)));
+
+        let (queue, mut stream) = call_channel();
+        let reading = tokio::spawn(async move { (stream.next().await, stream.next().await) });
+        tokio::task::yield_now().await;
+        assert!(queue.push(message(1)).is_none());
+        drop(queue);
+        assert!(matches!(reading.await.unwrap(), (CallEvent::Message(_), CallEvent::Failed(LinkError::Lost))));
+
+        let (queue, stream) = call_channel();
+        assert!(queue.push(message(1)).is_none());
+        drop(stream);
+        assert!(queue.push(message(1)).is_some(), "nobody is there to take it");
+        assert!(!queue.finish(CallEvent::Failed(LinkError::Stopped)), "nor to hear of the end");
+    }
+
+    #[tokio::test]
+    async fn a_queue_is_bounded_in_messages() {
+        let (queue, mut stream) = call_channel();
+        for _ in 0..QUEUE {
+            assert!(queue.push(message(1)).is_none());
+        }
+        assert!(queue.push(message(1)).is_some());
+        assert!(matches!(stream.next().await, CallEvent::Message(_)));
+        assert!(queue.push(message(1)).is_none(), "there is room again");
     }
 }
