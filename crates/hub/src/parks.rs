@@ -40,7 +40,7 @@ pub struct ParkLimits {
     pub ttl: Duration,
     /// How long an answer that was given is kept for a client that sends its request again.
     pub done_ttl: Duration,
-    /// Bytes of questions and answers that are kept for clients, altogether.
+    /// Bytes of requests, questions and answers that are kept for clients, altogether. One principal may take half of them.
     pub kept_bytes: usize,
     /// How often the server of one call may ask.
     pub rounds: u32,
@@ -76,6 +76,8 @@ pub struct NewPark {
     pub link: LinkKey,
     /// When the call ends in any case.
     pub until: Instant,
+    /// Bytes of the request, which is kept while the call is open.
+    pub request: usize,
 }
 
 /// What a server wants to know.
@@ -109,11 +111,22 @@ pub enum SeatOutcome {
         requests: Vec<(Box<str>, Bytes)>,
         /// Until when.
         due: Instant,
+        /// Until when the call, or its answer, may be here for whoever answered in time.
+        kept: Instant,
     },
     /// The answer of the call.
     Answer(Arc<ParkedAnswer>),
     /// The retry can not be taken.
     Refused(RetryFault),
+}
+
+/// How a call came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// Its server answered: what it had asked is moot.
+    Answered,
+    /// It was given up, and its server may wait for answers still.
+    GivenUp,
 }
 
 /// Why a retry is refused.
@@ -196,9 +209,17 @@ pub enum ParkCommand {
 pub struct ParkTable {
     limits: ParkLimits,
     next: u64,
-    parks: BTreeMap<ParkId, Park>,
-    per_principal: HashMap<Arc<str>, usize>,
+    // Boxed: a node of the map has room for eleven, half of them unused where ids only grow.
+    parks: BTreeMap<ParkId, Box<Park>>,
+    per_principal: HashMap<Arc<str>, PrincipalShare>,
     kept: usize,
+}
+
+/// What one principal takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct PrincipalShare {
+    parks: usize,
+    bytes: usize,
 }
 
 impl ParkTable {
@@ -214,7 +235,7 @@ impl ParkTable {
         asked: Vec<AskedInput>,
         now: Instant,
     ) -> Result<(ParkId, SeatOutcome, Vec<ParkCommand>), ParkRefused> {
-        let theirs = self.per_principal.get(&new.principal).copied().unwrap_or(0);
+        let theirs = self.per_principal.get(&new.principal).map_or(0, |share| share.parks);
         // An answer that its client has had is kept for a repeated retry only: it gives way to a call that waits.
         if theirs >= self.limits.per_principal && !self.forget_told(|park| park.principal == new.principal) {
             return Err(ParkRefused::TooMany { limit: self.limits.per_principal });
@@ -222,32 +243,32 @@ impl ParkTable {
         if self.parks.len() >= self.limits.total && !self.forget_told(|_| true) {
             return Err(ParkRefused::TooMany { limit: self.limits.total });
         }
-        let bytes: usize = asked.iter().map(|asked| asked.request.len()).sum();
-        self.make_room(bytes);
-        if self.kept + bytes > self.limits.kept_bytes {
+        let bytes: usize = new.request + asked.iter().map(|asked| asked.request.len()).sum::<usize>();
+        if !self.make_room(&new.principal, bytes) {
             return Err(ParkRefused::TooMuch);
         }
         self.next += 1;
         let id = ParkId(self.next);
-        *self.per_principal.entry(Arc::clone(&new.principal)).or_default() += 1;
-        let mut park = Park::new(new);
+        let share = self.per_principal.entry(Arc::clone(&new.principal)).or_default();
+        share.parks += 1;
+        let mut park = Box::new(Park::new(new));
         let mut commands = vec![ParkCommand::Hold(park.call)];
         commands.extend(park.add(asked, self.limits.questions));
         let outcome = park.hand_out(&self.limits, now);
         self.kept += park.bytes();
+        share.bytes += park.bytes();
         self.parks.insert(id, park);
         Ok((id, outcome, commands))
     }
 
     /// The server of a call that waits, or runs again, asks more over this link. Where nobody can answer any more it is refused.
     pub fn asked(&mut self, id: ParkId, link: LinkKey, asked: Vec<AskedInput>, now: Instant) -> Vec<ParkCommand> {
-        if self.parks.get(&id).is_none_or(Park::is_over) {
+        if self.parks.get(&id).is_none_or(|park| park.is_over()) {
             let refuse = |asked: AskedInput| ParkCommand::Refuse { link, id: asked.id, method: asked.method };
             return asked.into_iter().map(refuse).collect();
         }
         let bytes: usize = asked.iter().map(|asked| asked.request.len()).sum();
-        self.make_room(bytes);
-        let fits = self.kept + bytes <= self.limits.kept_bytes;
+        let fits = self.has_room(id, bytes);
         self.with(id, |park, limits, commands| {
             if !fits {
                 commands.extend(asked.into_iter().map(|asked| park.refusal(asked.id, asked.method)));
@@ -258,16 +279,17 @@ impl ParkTable {
         })
     }
 
-    /// The server withdraws a question.
-    pub fn withdrawn(&mut self, link: LinkKey, question: &RawId) {
+    /// The server withdraws a question. Tells whether a call waits for it.
+    pub fn withdrawn(&mut self, link: LinkKey, question: &RawId) -> bool {
         let Some((id, _)) = self.parks.iter().find(|(_, park)| park.link == link && park.has_asked(question)) else {
-            return;
+            return false;
         };
         let id = *id;
         self.with(id, |park, _, _| {
             park.withdraw(question);
             Fate::Stays
         });
+        true
     }
 
     /// The client comes back. What becomes of it is told to its seat, now or later.
@@ -300,20 +322,26 @@ impl ParkTable {
 
     /// A notification about the call. Without a seat only the newest progress is kept.
     pub fn message(&mut self, id: ParkId, message: Bytes, is_progress: bool) -> Vec<ParkCommand> {
-        self.make_room(message.len());
-        let fits = self.kept + message.len() <= self.limits.kept_bytes;
+        // Asked first: nothing of others is to be forgotten for what is not kept.
+        let is_kept = is_progress && self.parks.get(&id).is_some_and(|park| park.keeps_progress());
+        let is_kept = is_kept && self.has_room(id, message.len());
         self.with(id, |park, _, commands| {
-            park.show(message, is_progress && fits, commands);
+            park.show(message, is_kept, commands);
             Fate::Stays
         })
     }
 
     /// The call is over. What the client gets is kept until it has come, and a while longer.
-    pub fn finished(&mut self, id: ParkId, answer: ParkedAnswer, now: Instant) -> Vec<ParkCommand> {
-        let needs = answer.response.len();
-        self.make_room(needs);
-        let fits = self.kept + needs <= self.limits.kept_bytes;
-        self.with(id, |park, limits, commands| park.finish(Arc::new(answer), fits, limits, now, commands))
+    pub fn finished(&mut self, id: ParkId, answer: ParkedAnswer, end: CallEnd, now: Instant) -> Vec<ParkCommand> {
+        // The request and the questions are not kept any more: the answer takes their place.
+        let freed = self.parks.get(&id).map_or(0, |park| park.bytes());
+        let fits = self.has_room(id, answer.response.len().saturating_sub(freed));
+        self.with(id, |park, limits, commands| {
+            if end == CallEnd::GivenUp {
+                park.refuse_all(commands);
+            }
+            park.finish(Arc::new(answer), fits, limits, now, commands)
+        })
     }
 
     /// The call is gone without an answer: somebody cancelled it, or everything ends.
@@ -350,7 +378,7 @@ impl ParkTable {
         self.parks.is_empty()
     }
 
-    /// Bytes of questions and answers that are kept.
+    /// Bytes of requests, questions and answers that are kept.
     pub fn kept_bytes(&self) -> usize {
         self.kept
     }
@@ -366,6 +394,9 @@ impl ParkTable {
         let fate = change(park, &self.limits, &mut commands);
         // Counted at one place, whatever was changed.
         self.kept = self.kept + park.bytes() - before;
+        if let Some(share) = self.per_principal.get_mut(&park.principal) {
+            share.bytes = share.bytes + park.bytes() - before;
+        }
         if fate == Fate::Goes {
             self.forget(id);
         }
@@ -375,21 +406,36 @@ impl ParkTable {
     fn forget(&mut self, id: ParkId) {
         let Some(park) = self.parks.remove(&id) else { return };
         self.kept -= park.bytes();
-        if let Some(theirs) = self.per_principal.get_mut(&park.principal) {
-            *theirs -= 1;
-            if *theirs == 0 {
+        if let Some(share) = self.per_principal.get_mut(&park.principal) {
+            share.parks -= 1;
+            share.bytes -= park.bytes();
+            if share.parks == 0 {
                 self.per_principal.remove(&park.principal);
             }
         }
     }
 
-    /// Answers that their client has got already go first: they are kept only for one that asks again.
-    fn make_room(&mut self, bytes: usize) {
-        while self.kept + bytes > self.limits.kept_bytes {
-            if !self.forget_told(|_| true) {
-                return;
+    /// As [`Self::make_room`], for a call that waits here.
+    fn has_room(&mut self, id: ParkId, bytes: usize) -> bool {
+        let Some(principal) = self.parks.get(&id).map(|park| Arc::clone(&park.principal)) else { return false };
+        self.make_room(&principal, bytes)
+    }
+
+    /// Makes room for what a principal wants to have kept; `false` when there is none. Answers that their client has got already go
+    /// first: they are kept only for one that asks again. What others have not got yet never goes, so nobody may take it all.
+    fn make_room(&mut self, principal: &str, bytes: usize) -> bool {
+        let theirs = |table: &Self| table.per_principal.get(principal).map_or(0, |share| share.bytes);
+        while theirs(self) + bytes > self.limits.kept_bytes / 2 {
+            if !self.forget_told(|park| *park.principal == *principal) {
+                return false;
             }
         }
+        while self.kept + bytes > self.limits.kept_bytes {
+            if !self.forget_told(|_| true) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Forgets the oldest of these whose client has had its answer; `false` when there is none.

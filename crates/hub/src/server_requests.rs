@@ -51,6 +51,11 @@ impl ServerRequests {
         self.open.remove(&shown)
     }
 
+    /// Whether the client of a call has a question open, so that the server waits for it and not the other way round.
+    pub fn is_asked(&self, call: CallId) -> bool {
+        self.open.values().any(|ask| ask.call == Some(call))
+    }
+
     /// The server withdraws a question: the client and the id it knows.
     pub fn withdraw(&mut self, link: LinkKey, id: &RawId) -> Option<(u64, ServerRequest)> {
         // A walk over all: withdrawals are rare, and few questions are open at a time.

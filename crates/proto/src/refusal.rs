@@ -11,6 +11,14 @@ pub enum RequestRefusal {
     /// No such method, or not in this era.
     #[error("method not found: {0}")]
     UnknownMethod(String),
+    /// A method of nobody that is known, where several servers could be meant.
+    #[error("method not found: {method}: {reason}; a gateway in front of that server alone passes it on")]
+    Unroutable {
+        /// As the client named it.
+        method: String,
+        /// Why no server can be chosen.
+        reason: &'static str,
+    },
     /// The parameters lack something.
     #[error("{0}")]
     InvalidParams(String),
@@ -87,20 +95,51 @@ pub enum RequestRefusal {
         server: String,
     },
     /// The call that a retry belongs to is not here: the gateway was restarted, or its answer is not kept any more.
-    #[error("the call that this requestState belongs to is not waiting here any more; call again without requestState")]
+    #[error(
+        "the call that this requestState belongs to is not waiting here any more, and whether it had an effect is not known; \
+         to make it anew call again without requestState"
+    )]
     ParkLost,
     /// The server asked something in the middle of a call, and too many calls wait for their clients already.
-    #[error("too many calls wait for input ({limit}); the call was cancelled")]
+    #[error(
+        "server \"{server}\" asked for input in the middle of the call, and too many calls wait for input ({limit}); the call was \
+         cancelled after it had begun; answer or give up others first, then call again"
+    )]
     TooManyParked {
+        /// Its configured name.
+        server: String,
         /// The bound that was reached.
         limit: usize,
     },
     /// As before, in bytes.
-    #[error("too much waits for input; the call was cancelled")]
-    NoRoomToPark,
+    #[error(
+        "server \"{server}\" asked for input in the middle of the call, and there is no room to keep it; the call was cancelled after \
+         it had begun; answer or give up other calls that wait for input first, then call again"
+    )]
+    NoRoomToPark {
+        /// Its configured name.
+        server: String,
+    },
     /// The server asked too often in one call.
-    #[error("the server asked for input too often; the call was cancelled")]
-    TooManyRounds,
+    #[error(
+        "the server asked for input more than {limit} times in this call, so it was cancelled after it had begun; calling again will \
+         end the same way"
+    )]
+    TooManyRounds {
+        /// How often it may.
+        limit: u32,
+    },
+    /// The user of a client that was asked something took longer than the call may last.
+    #[error(
+        "server \"{server}\" asked for input, and the answer did not come within {seconds} s, the longest that a call may take; \
+         `max_timeout` of the server allows more"
+    )]
+    InputTooLate {
+        /// Its configured name.
+        server: String,
+        /// How long that is.
+        seconds: u64,
+    },
     /// The gateway is about to end and takes no new requests.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -110,7 +149,7 @@ impl RequestRefusal {
     /// The code for a client of this era.
     pub fn code(&self, era: Era) -> i64 {
         match self {
-            Self::UnknownMethod(_) => code::METHOD_NOT_FOUND,
+            Self::UnknownMethod(_) | Self::Unroutable { .. } => code::METHOD_NOT_FOUND,
             Self::UnknownResource(_) if era == Era::Legacy => code::RESOURCE_NOT_FOUND,
             Self::InvalidParams(_)
             | Self::UnknownTool(_)
@@ -130,8 +169,9 @@ impl RequestRefusal {
             | Self::NoEnd { .. }
             | Self::ParkLost
             | Self::TooManyParked { .. }
-            | Self::NoRoomToPark
-            | Self::TooManyRounds
+            | Self::NoRoomToPark { .. }
+            | Self::TooManyRounds { .. }
+            | Self::InputTooLate { .. }
             | Self::ShuttingDown => code::INTERNAL_ERROR,
         }
     }

@@ -3,6 +3,8 @@
 
 #[path = "questions/drives.rs"]
 mod drives;
+#[path = "questions/park_storm.rs"]
+mod park_storm;
 #[path = "questions/parked.rs"]
 mod parked;
 
@@ -370,6 +372,46 @@ async fn a_client_that_ends_its_session_leaves_the_server_answered() {
         let answer = server.wait_for(ReceivedMessage::is_response).await;
         assert_eq!((raw_id(&answer).as_str(), answer.result()), ("\"alpha-1\"", json!({"action": "cancel"})));
         server.assert_clean();
+    }
+}
+
+/// While a client is asked its server waits for it, so the time that the server may be silent stands still; with the answer it runs
+/// again.
+// bridging B6
+#[tokio::test]
+async fn a_user_who_thinks_longer_than_the_server_may_be_silent_loses_nothing() {
+    let script = || {
+        Server::builder("alpha")
+            .tool("ask", |call| async move {
+                let heard = call.elicit(form("take your time")).await.unwrap_or_default();
+                if heard["action"] == "decline" {
+                    call.cancelled().await;
+                }
+                call.ok_text(heard["action"].as_str().unwrap_or("nothing"))
+            })
+            .tool("silent", |call| async move {
+                call.cancelled().await;
+                call.ok_text("never")
+            })
+    };
+    let (server, other) = (script().http().await, script().http().await);
+    let brief = "timeout = \"1s\"";
+    let gateway = Gateway::builder().server_with("alpha", &server, brief).server_with("beta", &other, brief);
+    let gateway = gateway.serve().await;
+    let client = gateway.client().capabilities(able()).connect().await;
+    client.on_request(|_| ClientReply::Later);
+    for (action, ends_well) in [("accept", true), ("decline", false)] {
+        let mut calling = client.start("tools/call", arguments("alpha__ask", "client"));
+        let question = calling.next_method(ELICIT).await;
+        // A call that began later is over because of its silence: so long the user has thought.
+        assert_eq!(client.request("tools/call", arguments("beta__silent", "client")).await.error_code(), -32603);
+        client.respond(&question, ClientReply::Result(json!({"action": action, "content": {}}))).await;
+        let reply = calling.finish().await;
+        match ends_well {
+            true => assert_eq!(reply.text(), action),
+            // From the answer on its silence counts again.
+            false => assert_eq!(reply.error_code(), -32603),
+        }
     }
 }
 

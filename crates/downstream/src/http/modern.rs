@@ -1,5 +1,7 @@
 //! Modern clients: each request stands for itself; closing its stream cancels it.
 
+use std::pin::pin;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
@@ -45,18 +47,23 @@ impl HttpEndpoint {
     /// Headers wait for the first thing to say, so that an error can still have its status.
     async fn respond(&self, exchange: Exchange) -> Response<Body> {
         let mut exchange = CancelSafeExchange::new(exchange);
-        let said = tokio::select! {
-            reply = exchange.next() => match reply {
-                Reply::Answer(answer) => {
-                    // The modern transport gives some errors a status of their own, which is possible only before the
-                    // headers are sent.
-                    return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
-                }
-                Reply::Cancelled => return body::events(stream::empty()),
-                reply => Some(reply),
-            },
-            // Proxies cut connections that say nothing: the stream is opened before there is anything to say.
-            () = self.gateway.long_while(self.options.silence) => None,
+        let mut silence = pin!(self.gateway.long_while(self.options.silence));
+        let said = loop {
+            tokio::select! {
+                reply = exchange.next() => match reply {
+                    Reply::Answer(answer) => {
+                        // The modern transport gives some errors a status of their own, which is possible only before the
+                        // headers are sent.
+                        return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
+                    }
+                    Reply::Cancelled => return body::events(stream::empty()),
+                    // A legacy server opens its stream before it knows what it will say, and perhaps that is an error.
+                    Reply::Opened | Reply::Interrupted(_) => {}
+                    Reply::Message(_) => break Some(reply),
+                },
+                // Proxies cut connections that say nothing: the stream is opened before there is anything to say.
+                () = &mut silence => break None,
+            }
         };
         // In a box: the state is moved into every turn, which would have room for it several times. Thousands of streams wait.
         body::events(stream::unfold(Some((said, Box::new(exchange))), |ahead| async move {

@@ -362,6 +362,11 @@ impl Exchange {
         if let Some(trace) = &mut self.trace {
             trace.server = Some(Arc::clone(&routed.server.shared_name));
         }
+        if self.driven.is_some() && live.hello.revision.era() != Era::Modern {
+            // It would take the request for a new call: state and answers have no place in the old era.
+            let reason = "came back without the revision in which it asked".to_owned();
+            return Err(RequestRefusal::ServerDown { server: routed.server.plan.name.clone(), reason });
+        }
         let calling = self.admit(routed, live, repetition)?;
         self.is_arriving = false;
         self.stage = Stage::Calling(Box::new(calling));
@@ -384,12 +389,13 @@ impl Exchange {
     /// Waits for the next event of the running call.
     async fn follow_call(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
-        // Asked before the select, because in these two stages nothing more comes on the stream of the call.
+        // Asked before the select, because in these two stages nothing more comes on the stream of the call. Boxed, because they are
+        // rare and thousands of calls may wait here.
         if let Repetition::UnderWay(listing) = calling.repetition {
-            return self.repeat(listing).await;
+            return Box::pin(self.repeat(listing)).await;
         }
         if calling.trouble.is_some() {
-            return self.look_into_trouble().await;
+            return Box::pin(self.look_into_trouble()).await;
         }
         let Some(events) = &mut calling.events else { return Ok(self.send()) };
         if let Some(message) = calling.aside.pop_front() {
@@ -441,6 +447,9 @@ impl Exchange {
             CallEvent::Message(message) => Ok(self.relay(&message).map(Reply::Message)),
             CallEvent::Redirect(instead) => self.redirect(&instead),
             CallEvent::Response(frame) => self.answered(&frame),
+            // Its server has asked for it, so it has run: whatever the refusal means, the call is not sent again.
+            CallEvent::Refused { answer: Some(answer), .. } if self.parking.is_some() => self.answered(&answer),
+            CallEvent::Refused { answer: None, error } if self.parking.is_some() => self.failed(&error),
             CallEvent::Refused { answer, error } => {
                 self.troubled(Trouble { error, answer, taken: TakenByServer::Refused })
             }
@@ -490,6 +499,7 @@ impl Exchange {
         // What the server still wanted to know is moot.
         if let Some(parking) = &mut self.parking {
             parking.take_gathered();
+            parking.is_answered = true;
         }
         let Some(ended) = self.router.links.in_flight.finish(calling.call) else { return Ok(Some(Reply::Cancelled)) };
         for (shown, ask) in &ended.moot {

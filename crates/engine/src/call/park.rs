@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tidings_hub::parks::{
-    AskedInput, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, ParkedAnswer, SeatId, SeatOutcome,
+    AskedInput, CallEnd, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, ParkedAnswer, SeatId,
+    SeatOutcome,
 };
 use tidings_hub::{IdMap, LinkKey};
 use tidings_proto::{notifications, question};
@@ -21,7 +22,7 @@ use crate::call::exchange::{Exchange, Reply};
 /// How many notifications may wait for whoever sits in a seat; more are dropped, as for every slow client.
 const SHOWN: usize = 32;
 
-/// The table and the seats, behind a lock of their own under which no other is taken.
+/// The table and the seats, behind a lock of their own under which no other is taken but that of the calls in flight.
 pub(crate) struct ParkRoom(Mutex<ParkState>);
 
 struct ParkState {
@@ -42,6 +43,8 @@ pub(crate) struct ParkSeat {
     seat: SeatId,
     pub(crate) outcome: oneshot::Receiver<SeatOutcome>,
     pub(crate) messages: mpsc::Receiver<Bytes>,
+    /// Its round was to be answered before.
+    pub(crate) is_late: bool,
 }
 
 impl ParkRoom {
@@ -54,12 +57,10 @@ impl ParkRoom {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server withdraws what it asked.
-    pub(crate) fn withdraw(&self, link: LinkKey, message: &Frame) {
+    /// The server withdraws what it asked. Tells whether a call waits for that.
+    pub(crate) fn withdraw(&self, link: LinkKey, message: &Frame) -> bool {
         let id = message.param(&["requestId"]).and_then(|at| RawId::from_raw(message.raw(at)));
-        if let Some(id) = id {
-            self.lock().table.withdrawn(link, &id);
-        }
+        id.is_some_and(|id| self.lock().table.withdrawn(link, &id))
     }
 
     fn due(&self, park: ParkId) -> Option<Instant> {
@@ -97,9 +98,23 @@ impl RequestRouter {
         let left = {
             let mut state = self.parks.lock();
             let commands = change(&mut state.table);
-            state.tell(commands)
+            self.set_clocks(state.tell(commands))
         };
         self.obey(left);
+    }
+
+    /// Stops and starts the clocks of calls, and gives what is left to be done. Under the lock of the table: of two changes the
+    /// later one must not be obeyed first.
+    fn set_clocks(&self, mut commands: Vec<ParkCommand>) -> Vec<ParkCommand> {
+        commands.retain(|command| {
+            match command {
+                ParkCommand::Hold(call) => _ = self.links.in_flight.hold(*call),
+                ParkCommand::Resume(call) => self.links.in_flight.resume(*call, Instant::now()),
+                _ => return true,
+            }
+            false
+        });
+        commands
     }
 
     fn obey(&self, commands: Vec<ParkCommand>) {
@@ -115,17 +130,14 @@ impl RequestRouter {
                     send(link, question::answer_to_server(&id, &response, &method));
                 }
                 ParkCommand::Refuse { link, id, method } => send(link, question::refusal(&id, &method, None)),
-                ParkCommand::Hold(call) => {
-                    self.links.in_flight.hold(call);
-                }
-                ParkCommand::Resume(call) => self.links.in_flight.resume(call, Instant::now()),
                 ParkCommand::CancelUpstream { call, reason } => {
                     // Whoever follows the call finds it gone, and ends.
                     if let Some(ended) = self.links.in_flight.give_up(call) {
                         self.links.abandon(call.0, &ended, Some(reason));
                     }
                 }
-                ParkCommand::Tell { .. } | ParkCommand::Show { .. } => {}
+                ParkCommand::Hold(_) | ParkCommand::Resume(_) | ParkCommand::Tell { .. } | ParkCommand::Show { .. } => {
+                }
             }
         }
     }
@@ -135,7 +147,7 @@ impl RequestRouter {
         let (park, outcome, left) = {
             let mut state = self.parks.lock();
             let (park, outcome, commands) = state.table.open(new, asked, Instant::now())?;
-            (park, outcome, state.tell(commands))
+            (park, outcome, self.set_clocks(state.tell(commands)))
         };
         self.obey(left);
         Ok((park, outcome))
@@ -152,6 +164,7 @@ impl RequestRouter {
         park: ParkId,
         principal: &str,
         round: u32,
+        is_late: bool,
         responses: &[(Box<str>, Bytes)],
     ) -> ParkSeat {
         let (outcome, told) = oneshot::channel();
@@ -162,10 +175,10 @@ impl RequestRouter {
             let seat = SeatId(state.next_seat);
             state.seats.insert(seat, SeatSender { outcome, messages });
             let commands = state.table.retry(park, principal, round, responses, seat, Instant::now());
-            (seat, state.tell(commands))
+            (seat, self.set_clocks(state.tell(commands)))
         };
         self.obey(left);
-        ParkSeat { router: Arc::clone(self), park, seat, outcome: told, messages: shown }
+        ParkSeat { router: Arc::clone(self), park, seat, outcome: told, messages: shown, is_late }
     }
 
     /// Follows a call that waits for its client, until what the client gets need not be kept any more.
@@ -192,7 +205,8 @@ impl RequestRouter {
                 }
                 Reply::Answer(answer) => {
                     let kept = ParkedAnswer { response: answer.payload.to_bytes(), error: answer.error };
-                    self.change_parks(|table| table.finished(park, kept, Instant::now()));
+                    let end = if exchange.is_answered() { CallEnd::Answered } else { CallEnd::GivenUp };
+                    self.change_parks(|table| table.finished(park, kept, end, Instant::now()));
                     break;
                 }
                 Reply::Cancelled => {

@@ -150,7 +150,16 @@ impl RequestRouter {
         let mut declaring = usable.iter().filter(declares);
         match (declaring.next(), declaring.next()) {
             (Some(server), None) => to(server),
-            _ => Err(RequestRefusal::UnknownMethod(method.to_string())),
+            // Whoever may use no server at all has nobody to mean.
+            _ if usable.is_empty() => Err(RequestRefusal::UnknownMethod(method.to_string())),
+            (Some(_), Some(_)) => Err(RequestRefusal::Unroutable {
+                method: method.to_string(),
+                reason: "several servers declare an extension of this prefix",
+            }),
+            (None, _) => Err(RequestRefusal::Unroutable {
+                method: method.to_string(),
+                reason: "no server declares an extension of this prefix, and it names nothing that belongs to one",
+            }),
         }
     }
 

@@ -61,8 +61,22 @@ impl Binding<'_> {
 pub(crate) enum OpenedState {
     /// The own state of a server.
     Wrap { server: String, inner: String },
-    /// A call that waits here for its client.
-    Park { park: ParkId, round: u32 },
+    /// A call that waits here for its client, or has waited.
+    Park {
+        park: ParkId,
+        round: u32,
+        /// The time for its answers is over. The call may be here all the same: it was taken up in time, or its answer is kept.
+        is_late: bool,
+    },
+}
+
+/// The times of a round, from now on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ParkTimes {
+    /// Until when the client is to answer it.
+    pub(crate) due: Duration,
+    /// Until when the call, or its answer, may be here.
+    pub(crate) kept: Duration,
 }
 
 /// Why a state does not open.
@@ -76,12 +90,18 @@ pub(crate) enum StateFault {
     OtherReplica,
 }
 
+impl StateFault {
+    /// What is said of a state whose time is over.
+    pub(crate) const EXPIRED: &'static str =
+        "it has expired (`input_wait`, or `max_timeout` of its server); call again without requestState";
+}
+
 impl From<StateFault> for RequestRefusal {
     fn from(fault: StateFault) -> Self {
         match fault {
             StateFault::Foreign => Self::InvalidState("it was made for another request, or changed"),
             StateFault::Damaged => Self::InvalidState("it is damaged"),
-            StateFault::Expired => Self::InvalidState("it has expired"),
+            StateFault::Expired => Self::InvalidState(StateFault::EXPIRED),
             StateFault::OtherReplica => Self::ParkLost,
         }
     }
@@ -113,11 +133,14 @@ impl Sealer {
         seal(&self.states, STATE, payload.into_bytes(), &binding.bytes())
     }
 
-    /// Names a call that waits here, and the round that its client is to answer within this time.
-    pub(crate) fn seal_park(&self, park: ParkId, round: u32, within: Duration, binding: &Binding<'_>) -> String {
+    /// Names a call that waits here, and the round that its client is to answer. It opens for as long as the call may be here: who
+    /// was in time may ask again for what came of it.
+    pub(crate) fn seal_park(&self, park: ParkId, round: u32, times: ParkTimes, binding: &Binding<'_>) -> String {
         // Rounded up: a client that is in time must not be late for the length of a second.
-        let expires = self.now() + within.as_secs() + 1;
-        let payload = json!({ "t": "park", "r": self.replica, "p": park.0, "n": round, "x": expires }).to_string();
+        let after = |time: Duration| self.now() + time.as_secs() + 1;
+        let (due, expires) = (after(times.due), after(times.kept.max(times.due)));
+        let payload =
+            json!({ "t": "park", "r": self.replica, "p": park.0, "n": round, "d": due, "x": expires }).to_string();
         seal(&self.states, STATE, payload.into_bytes(), &binding.bytes())
     }
 
@@ -141,7 +164,8 @@ impl Sealer {
             return Err(StateFault::OtherReplica);
         }
         let round = u32::try_from(number("n")?).map_err(|_| StateFault::Damaged)?;
-        Ok(OpenedState::Park { park: ParkId(number("p")?), round })
+        let is_late = number("d")? < self.now();
+        Ok(OpenedState::Park { park: ParkId(number("p")?), round, is_late })
     }
 
     pub(crate) fn seal_cursor(&self, kind: ListKind, revision: Revision, key: &PageKey) -> String {
@@ -198,6 +222,25 @@ mod tests {
         Binding { principal, method: "tools/call", name: "t", arguments }
     }
 
+    const NINE: ParkTimes = ParkTimes { due: Duration::from_secs(9), kept: Duration::from_secs(20) };
+
+    // bridging 36
+    #[test]
+    fn a_park_opens_late_for_as_long_as_its_answer_may_be_kept() {
+        static SECONDS: AtomicU64 = AtomicU64::new(1_000_000);
+        let sealer = Sealer::with_clock(&SealKey::default(), || {
+            UNIX_EPOCH + Duration::from_secs(SECONDS.load(Ordering::SeqCst))
+        });
+        let sealed = sealer.seal_park(ParkId(5), 2, NINE, &binding("p", b"{}"));
+        let open = || sealer.open_state(&sealed, &binding("p", b"{}"));
+        for (after, is_late) in [(0, false), (10, false), (1, true), (10, true)] {
+            SECONDS.fetch_add(after, Ordering::SeqCst);
+            assert_eq!(open(), Ok(OpenedState::Park { park: ParkId(5), round: 2, is_late }));
+        }
+        SECONDS.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(open(), Err(StateFault::Expired));
+    }
+
     fn wrapped() -> OpenedState {
         OpenedState::Wrap { server: "a".into(), inner: "inner".into() }
     }
@@ -207,11 +250,11 @@ mod tests {
     fn a_park_opens_in_its_own_process_and_is_recognised_by_the_next_one() {
         let key = SealKey::default();
         let (before, after) = (Sealer::new(&key), Sealer::new(&key));
-        let sealed = before.seal_park(ParkId(5), 2, Duration::from_secs(9), &binding("p", b"{}"));
+        let sealed = before.seal_park(ParkId(5), 2, NINE, &binding("p", b"{}"));
         assert!(Sealer::looks_like_state(format!("\"{sealed}\"").as_bytes()));
         assert_eq!(
             before.open_state(&sealed, &binding("p", b"{}")),
-            Ok(OpenedState::Park { park: ParkId(5), round: 2 })
+            Ok(OpenedState::Park { park: ParkId(5), round: 2, is_late: false })
         );
         assert_eq!(before.open_state(&sealed, &binding("q", b"{}")), Err(StateFault::Foreign));
         assert_eq!(after.open_state(&sealed, &binding("p", b"{}")), Err(StateFault::OtherReplica));

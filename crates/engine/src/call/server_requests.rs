@@ -1,7 +1,6 @@
 //! What servers ask of clients, and the clients' answers.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use tidings_hub::LinkKey;
@@ -21,7 +20,7 @@ impl RequestRouter {
     pub(crate) fn answer(&self, session: &Session, frame: &Frame) {
         // An answer without an id can be to nothing.
         let Some(id) = frame.id() else { return };
-        let ask = self.links.in_flight.lock().server_requests.answer(session.key, &id);
+        let ask = self.links.in_flight.question_answered(session.key, &id);
         let Some(ask) = ask else {
             if self.drives.answer(session.key, &id, frame) {
                 return;
@@ -37,13 +36,7 @@ impl RequestRouter {
 
     /// The session's client can be reached but says nothing any more: what it was asked is refused in its place.
     pub(crate) fn no_more_answers(&self, session: &Session) {
-        let unanswered = {
-            let mut state = self.links.in_flight.lock();
-            // Under the same lock as the questions: one that is opened beside this either sees the flag or is taken out
-            // here.
-            session.silent.store(true, Ordering::Relaxed);
-            state.server_requests.client_gone(session.key)
-        };
+        let unanswered = self.links.in_flight.client_silent(session.key, &session.silent);
         for (_, ask) in &unanswered {
             self.links.refuse_server_request(ask);
         }
@@ -72,7 +65,10 @@ impl RequestRouter {
             // Named in the warning, because calls that were given up are the usual reason that no owner is known.
             let abandoned = self.links.in_flight.lock().calls.ghosts_on(key);
             if server.may_log(&self.runtime, method.len()) {
-                tracing::warn!(server = %server.plan.name, %method, abandoned, "question refused: nobody is known who could answer it");
+                tracing::warn!(
+                    server = %server.plan.name, %method, abandoned,
+                    "question refused: nobody is known who could answer it; `isolation = \"session\"` gives each session a connection of its own"
+                );
             }
             return link.send(question::refusal(&id, &method, None));
         };
@@ -94,14 +90,10 @@ impl RequestRouter {
             Err(unable) => return refused(unable),
         };
         let ask = ServerRequest { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
-        let opened = {
-            let mut state = self.links.in_flight.lock();
-            // A client whose input has ended can not answer: the server is told so at once and does not wait.
-            !session.silent.load(Ordering::Relaxed) && state.server_requests.open(shown, ask)
-        };
-        if opened {
+        if self.links.in_flight.ask(shown, ask, &session.silent) {
             deliver(session, bytes);
         } else {
+            // A client whose input has ended can not answer: the server is told so at once and does not wait.
             link.send(question::refusal(&id, &method, None));
         }
     }
@@ -110,7 +102,7 @@ impl RequestRouter {
     pub(crate) fn take_withdrawn(&self, key: LinkKey, frame: &Frame) -> Option<(ServerRequest, Bytes)> {
         let span = frame.param(&["requestId"])?;
         let id = RawId::from_raw(frame.raw(span))?;
-        let (shown, ask) = self.links.in_flight.lock().server_requests.withdraw(key, &id)?;
+        let (shown, ask) = self.links.in_flight.question_withdrawn(key, &id)?;
         let mut patch = Patch::new();
         patch.replace(span, shown.to_string());
         Some((ask, patch.apply(frame.bytes())))

@@ -84,8 +84,9 @@ impl RequestRouter {
             MessageSubject::Cancelled => {
                 if let Some((ask, bytes)) = self.take_withdrawn(key, &message) {
                     self.sessions.push_to(ask.client, bytes);
-                } else {
-                    self.parks.withdraw(key, &message);
+                } else if !self.parks.withdraw(key, &message) {
+                    // It may be about a question that its call has not shown yet.
+                    self.links.in_flight.give_to_sole(key, message);
                 }
             }
             MessageSubject::Acknowledged if self.subscriptions.take_acknowledgement(server, &message) => {}

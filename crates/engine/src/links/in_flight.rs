@@ -1,6 +1,7 @@
 //! The hub behind one lock, with what is needed to wake whoever waits for a call.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
@@ -36,8 +37,9 @@ pub(crate) struct InFlightState {
 pub(crate) struct Waiter {
     /// Who makes the call.
     whose: Option<Principal>,
-    /// What a modern client declares in its request, raw; empty where there is a session that knows.
-    declared: Bytes,
+    /// What a modern client declares in its request, raw; empty where there is a session that knows. Locked by whoever asks the
+    /// client something, which is rare.
+    declared: Lock<Bytes>,
     bell: Notify,
     aside: Lock<Vec<ServerMessage>>,
     sending: Lock<Sending>,
@@ -56,18 +58,24 @@ enum Sending {
 impl Waiter {
     /// For a call that somebody makes.
     pub(crate) fn of(principal: &Principal, declared: Bytes) -> Arc<Self> {
-        Arc::new(Self { whose: Some(principal.clone()), declared, ..Self::default() })
+        Arc::new(Self { whose: Some(principal.clone()), declared: Lock::new(declared), ..Self::default() })
     }
 
     /// One for the same caller, whose call is to be sent once more.
     pub(crate) fn renewed(&self) -> Arc<Self> {
-        Arc::new(Self { whose: self.whose.clone(), declared: self.declared.clone(), ..Self::default() })
+        let declared = Lock::new(self.declared.lock().clone());
+        Arc::new(Self { whose: self.whose.clone(), declared, ..Self::default() })
+    }
+
+    /// The same declaration in other memory: the request that it was part of is not kept.
+    pub(crate) fn declare(&self, declared: Bytes) {
+        *self.declared.lock() = declared;
     }
 
     /// What the client of a modern request can be asked.
     pub(crate) fn abilities(&self) -> Abilities {
         // Parsed only when somebody wants to ask, which is rare; what is no JSON declares nothing.
-        let declared = serde_json::from_slice(&self.declared).unwrap_or_default();
+        let declared = serde_json::from_slice(&self.declared.lock()).unwrap_or_default();
         Abilities::read(&declared, Revision::MODERN)
     }
 
@@ -191,6 +199,49 @@ impl InFlight {
         if let Some(waiter) = state.waiting.get(&id) {
             waiter.bell.notify_one();
         }
+    }
+
+    /// A question of a server is put to a client. From then on the server waits for the client, and its silence does not count.
+    /// `false` when it can not be put: the client answers nothing any more, or has too many.
+    pub(crate) fn ask(&self, shown: u64, question: ServerRequest, is_silent: &AtomicBool) -> bool {
+        let call = question.call;
+        let mut state = self.lock();
+        // Under the lock: a client that falls silent beside this either is seen here or has the question taken back.
+        if is_silent.load(Ordering::Relaxed) || !state.server_requests.open(shown, question) {
+            return false;
+        }
+        if let Some(call) = call {
+            state.calls.hold(call);
+        }
+        true
+    }
+
+    /// A client answers a question; `None` when it was not asked, or not any more.
+    pub(crate) fn question_answered(&self, client: ClientKey, id: &RawId) -> Option<ServerRequest> {
+        let mut state = self.lock();
+        let question = state.server_requests.answer(client, id)?;
+        state.waits_no_more(question.call);
+        Some(question)
+    }
+
+    /// A server withdraws a question: the id that its client knows it by.
+    pub(crate) fn question_withdrawn(&self, link: LinkKey, id: &RawId) -> Option<(u64, ServerRequest)> {
+        let mut state = self.lock();
+        let (shown, question) = state.server_requests.withdraw(link, id)?;
+        state.waits_no_more(question.call);
+        Some((shown, question))
+    }
+
+    /// A client answers nothing any more: what it was asked.
+    pub(crate) fn client_silent(&self, client: ClientKey, is_silent: &AtomicBool) -> Vec<(u64, ServerRequest)> {
+        let mut state = self.lock();
+        // Under the same lock as the questions, as in `ask`.
+        is_silent.store(true, Ordering::Relaxed);
+        let unanswered = state.server_requests.client_gone(client);
+        for (_, question) in &unanswered {
+            state.waits_no_more(question.call);
+        }
+        unanswered
     }
 
     /// Whether a client has a request with this id under way.
@@ -329,6 +380,15 @@ impl InFlight {
 }
 
 impl InFlightState {
+    /// A question of a call is settled. With the last one its server has its usual time again.
+    fn waits_no_more(&mut self, call: Option<CallId>) {
+        let Some(call) = call.filter(|call| !self.server_requests.is_asked(*call)) else { return };
+        self.calls.resume(call, Instant::now());
+        if let Some(waiter) = self.waiting.get(&call) {
+            waiter.bell.notify_one();
+        }
+    }
+
     fn given_up(&mut self, id: CallId, call: TrackedCall) -> Ended {
         let sent = self.waiting.remove(&id).is_none_or(|waiter| {
             // Whoever waits finds its call gone from the table, and takes that for the cancellation it is.

@@ -16,6 +16,8 @@ pub(super) struct Park {
     pub(super) call: CallId,
     pub(super) link: LinkKey,
     until: Instant,
+    /// Bytes of the request, which whoever follows the call keeps.
+    request: usize,
     /// The round that was handed out last.
     round: u32,
     state: ParkState,
@@ -49,20 +51,20 @@ struct ParkedQuestion {
 
 impl Park {
     pub(super) fn new(new: NewPark) -> Self {
-        let NewPark { principal, call, link, until } = new;
+        let NewPark { principal, call, link, until, request } = new;
         // `hand_out` follows at once and sets the time.
         let state = ParkState::Awaiting { due: until };
         let (questions, seats) = (Vec::new(), Vec::new());
-        Self { principal, call, link, until, round: 0, state, questions, next_key: 0, seats, progress: None }
+        Self { principal, call, link, until, request, round: 0, state, questions, next_key: 0, seats, progress: None }
     }
 
     pub(super) fn bytes(&self) -> usize {
         let asked: usize = self.questions.iter().map(|question| question.asked.request.len()).sum();
-        let answer = match &self.state {
+        let kept = match &self.state {
             ParkState::Done { answer, .. } => answer.response.len(),
-            _ => 0,
+            _ => self.request,
         };
-        asked + answer + self.progress.as_ref().map_or(0, Bytes::len)
+        asked + kept + self.progress.as_ref().map_or(0, Bytes::len)
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -76,6 +78,11 @@ impl Park {
     /// Whether its client has got the answer.
     pub(super) fn was_told(&self) -> bool {
         matches!(self.state, ParkState::Done { taken: true, .. })
+    }
+
+    /// Whether progress is kept for whoever comes back, because nobody is there to see it.
+    pub(super) fn keeps_progress(&self) -> bool {
+        self.seats.is_empty() && !self.is_over()
     }
 
     pub(super) fn has_questions(&self) -> bool {
@@ -109,6 +116,8 @@ impl Park {
             let key = format!("q{}", self.next_key).into();
             self.questions.push(ParkedQuestion { key, asked, shown: false });
         }
+        // Most ask one thing, and may wait long.
+        self.questions.shrink_to_fit();
         refused
     }
 
@@ -123,14 +132,15 @@ impl Park {
         for question in &mut self.questions {
             question.shown = true;
         }
-        self.shown(self.until)
+        self.shown(self.until, limits)
     }
 
     /// The round as it was handed out.
-    fn shown(&self, or: Instant) -> SeatOutcome {
+    fn shown(&self, or: Instant, limits: &ParkLimits) -> SeatOutcome {
         let shown = self.questions.iter().filter(|question| question.shown);
         let requests = shown.map(|question| (question.key.clone(), question.asked.request.clone())).collect();
-        SeatOutcome::Input { round: self.round, requests, due: self.due().unwrap_or(or) }
+        let kept = self.until + limits.done_ttl;
+        SeatOutcome::Input { round: self.round, requests, due: self.due().unwrap_or(or), kept }
     }
 
     /// Whoever waits is told the next round, or that there were too many.
@@ -165,7 +175,7 @@ impl Park {
         match &self.state {
             ParkState::Cancelled => commands.push(tell(SeatOutcome::Refused(RetryFault::Lost))),
             ParkState::Awaiting { .. } if is_current => return self.take(responses, seat, limits, now, commands),
-            ParkState::Awaiting { .. } if is_before => commands.push(tell(self.shown(now))),
+            ParkState::Awaiting { .. } if is_before => commands.push(tell(self.shown(now, limits))),
             ParkState::Running if is_current && self.seats.len() >= limits.seats => {
                 commands.push(tell(SeatOutcome::Refused(RetryFault::TooManyWaiting)));
             }
@@ -233,7 +243,7 @@ impl Park {
 
     pub(super) fn show(&mut self, message: Bytes, may_be_kept: bool, commands: &mut Vec<ParkCommand>) {
         if self.seats.is_empty() {
-            if may_be_kept && !self.is_over() {
+            if may_be_kept {
                 self.progress = Some(message);
             }
             return;

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_hub::parks::{
-    AskedInput, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, ParkedAnswer, RetryFault, SeatId,
-    SeatOutcome,
+    AskedInput, CallEnd, NewPark, ParkCommand, ParkId, ParkLimits, ParkRefused, ParkTable, ParkedAnswer, RetryFault,
+    SeatId, SeatOutcome,
 };
 use tidings_wire::RawId;
 
@@ -20,7 +20,7 @@ const LIMITS: ParkLimits = ParkLimits {
     total: 5,
     ttl: Duration::from_secs(10),
     done_ttl: Duration::from_secs(4),
-    kept_bytes: 400,
+    kept_bytes: 440,
     rounds: 6,
     questions: 4,
     seats: 3,
@@ -32,7 +32,13 @@ fn asked(id: u64) -> AskedInput {
 }
 
 fn new_park(principal: &str, call: u64, now: Instant) -> NewPark {
-    NewPark { principal: principal.into(), call: CallId(call), link: LINK, until: now + Duration::from_secs(60) }
+    NewPark {
+        principal: principal.into(),
+        call: CallId(call),
+        link: LINK,
+        until: now + Duration::from_secs(60),
+        request: 0,
+    }
 }
 
 fn answer(text: &str) -> ParkedAnswer {
@@ -81,8 +87,19 @@ fn answers_go_to_the_server_and_its_answer_to_whoever_brought_them() {
     let commands = table.retry(park, "ada", 1, &given(&keys), SeatId(1), now);
     assert_eq!(commands[0], ParkCommand::Resume(CallId(1)), "the clock runs before the server can ask more");
     assert_eq!((answers(&commands), told(&commands)), (vec![1, 2], vec![]));
-    let commands = table.finished(park, answer("r"), now);
+    let commands = table.finished(park, answer("r"), CallEnd::Answered, now);
     assert_eq!(told(&commands), [(1, SeatOutcome::Answer(Arc::new(answer("r"))))]);
+}
+
+#[test]
+fn the_request_counts_while_its_call_is_open() {
+    let (mut table, now) = (ParkTable::new(LIMITS), Instant::now());
+    let long = |request| NewPark { request, ..new_park("ada", 1, now) };
+    assert_eq!(table.open(long(200), vec![asked(1)], now).map(|_| ()), Err(ParkRefused::TooMuch));
+    let (park, ..) = table.open(long(150), vec![asked(1)], now).unwrap();
+    assert_eq!(table.kept_bytes(), 150 + asked(1).request.len());
+    let _ = table.finished(park, answer("r"), CallEnd::Answered, now);
+    assert_eq!(table.kept_bytes(), 1, "of a call that is over its answer is kept");
 }
 
 // bridging 37
@@ -92,7 +109,7 @@ fn a_retry_that_comes_twice_is_answered_twice_and_taken_once() {
     let (park, _) = opened(&mut table, &[1], now);
     assert_eq!(answers(&table.retry(park, "ada", 1, &given(&["q1"]), SeatId(1), now)), [1]);
     assert_eq!(table.retry(park, "ada", 1, &given(&["q1"]), SeatId(2), now), []);
-    let both = told(&table.finished(park, answer("r"), now));
+    let both = told(&table.finished(park, answer("r"), CallEnd::Answered, now));
     assert_eq!(both.iter().map(|(seat, _)| *seat).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(both[0].1, both[1].1);
     // Also after it is over, until the answer is not kept any more.
@@ -167,11 +184,11 @@ fn closing_the_last_retry_cancels_and_closing_one_of_two_or_one_that_was_told_do
     assert_eq!(table.seat_gone(park, SeatId(1)), []);
     assert!(cancels(&table.seat_gone(park, SeatId(2))));
     assert_eq!(table.seat_gone(park, SeatId(2)), []);
-    assert_eq!(table.finished(park, answer("late"), now), []);
+    assert_eq!(table.finished(park, answer("late"), CallEnd::Answered, now), []);
     assert!(table.is_empty());
     let (park, _) = opened(&mut table, &[1], now);
     table.retry(park, "ada", 1, &given(&["q1"]), SeatId(3), now);
-    table.finished(park, answer("r"), now);
+    table.finished(park, answer("r"), CallEnd::Answered, now);
     assert_eq!(table.seat_gone(park, SeatId(3)), []);
 }
 
@@ -179,7 +196,7 @@ fn closing_the_last_retry_cancels_and_closing_one_of_two_or_one_that_was_told_do
 fn an_answer_that_came_meanwhile_waits_for_the_retry() {
     let (mut table, now) = (ParkTable::new(LIMITS), Instant::now());
     let (park, _) = opened(&mut table, &[1], now);
-    assert_eq!(table.finished(park, answer("r"), now), []);
+    assert_eq!(table.finished(park, answer("r"), CallEnd::Answered, now), []);
     let commands = table.retry(park, "ada", 1, &given(&["q1"]), SeatId(1), now + LIMITS.done_ttl);
     assert_eq!(commands, [ParkCommand::Tell { seat: SeatId(1), outcome: SeatOutcome::Answer(answer("r").into()) }]);
 }
@@ -220,17 +237,49 @@ fn bounds_are_kept_and_answers_that_were_given_make_room() {
     }
     assert_eq!(open(&mut table, "eve", 7), Err(ParkRefused::TooMany { limit: 5 }));
     table.vanished(parks[2]);
-    let long = vec![AskedInput { request: Bytes::from(vec![b'x'; 300]), ..asked(8) }];
+    let long = vec![AskedInput { request: Bytes::from(vec![b'x'; 220]), ..asked(8) }];
     assert!(matches!(table.open(new_park("eve", 8, now), long.clone(), now), Err(ParkRefused::TooMuch)));
     // An answer that its client has got goes for it; one that nobody has fetched does not.
     table.retry(parks[0], "ada", 1, &given(&["q1"]), SeatId(1), now);
-    table.finished(parks[0], answer(&"y".repeat(60)), now);
-    table.finished(parks[1], answer("kept"), now);
+    table.finished(parks[0], answer(&"y".repeat(60)), CallEnd::Answered, now);
+    table.finished(parks[1], answer("kept"), CallEnd::Answered, now);
     table.vanished(ParkId(4));
     table.vanished(ParkId(5));
     assert!(table.open(new_park("eve", 9, now), long, now).is_ok());
     assert!(!table.has(parks[0]) || table.kept_bytes() <= LIMITS.kept_bytes);
     assert!(table.has(parks[1]));
+}
+
+#[test]
+fn one_principal_takes_no_more_than_half_of_the_room_and_others_lose_nothing() {
+    let (mut table, now) = (ParkTable::new(LIMITS), Instant::now());
+    let open = |table: &mut ParkTable, who: &str, call, len: usize| {
+        let asked = vec![AskedInput { request: Bytes::from(vec![b'x'; len]), ..asked(call) }];
+        table.open(new_park(who, call, now), asked, now).map(|(park, ..)| park)
+    };
+    open(&mut table, "eve", 1, 120).unwrap();
+    let unfetched = open(&mut table, "eve", 2, 60).unwrap();
+    assert_eq!(open(&mut table, "eve", 3, 60), Err(ParkRefused::TooMuch));
+    table.finished(unfetched, answer(&"y".repeat(400)), CallEnd::Answered, now);
+    assert!(!table.has(unfetched), "her long answer takes no more than her share either");
+    let ada = open(&mut table, "ada", 4, 100).unwrap();
+    table.retry(ada, "ada", 1, &given(&["q1"]), SeatId(1), now);
+    table.finished(ada, answer(&"y".repeat(200)), CallEnd::Answered, now);
+    assert!(table.has(ada), "an answer is kept for whoever asks again");
+    let eve = open(&mut table, "eve", 5, 80).unwrap();
+    assert_eq!(table.message(eve, Bytes::from(vec![b'l'; 200]), false), []);
+    assert!(table.has(ada), "nothing is forgotten for a log line that is not kept");
+}
+
+#[test]
+fn what_a_call_asked_that_was_given_up_is_refused() {
+    let (mut table, now) = (ParkTable::new(LIMITS), Instant::now());
+    let refusal =
+        |id: u64| ParkCommand::Refuse { link: LINK, id: RawId::from(id), method: "elicitation/create".into() };
+    let (park, _) = opened(&mut table, &[1, 2], now);
+    assert_eq!(table.finished(park, answer("lost"), CallEnd::GivenUp, now), [refusal(1), refusal(2)]);
+    let (park, _) = opened(&mut table, &[3], now);
+    assert_eq!(table.finished(park, answer("r"), CallEnd::Answered, now), [], "its server has gone on without");
 }
 
 #[test]
@@ -240,7 +289,7 @@ fn an_answer_that_was_given_takes_no_place_of_a_call_that_waits() {
         let opened = table.open(new_park("ada", call, now), vec![asked(call)], now);
         let (park, ..) = opened.unwrap_or_else(|refused| panic!("call {call}: {refused:?}"));
         table.retry(park, "ada", 1, &given(&["q1"]), SeatId(call), now);
-        table.finished(park, answer("done"), now);
+        table.finished(park, answer("done"), CallEnd::Answered, now);
     }
 }
 
@@ -409,9 +458,12 @@ proptest! {
                 Step::Finish(back) => if let Some((id, call)) = world.parks.iter().rev().nth(back).map(|known| (known.id, known.call)) {
                     // A call ends once.
                     if world.finished.contains(&call) || !table.has(id) { continue }
-                    let commands = table.finished(id, answer(&format!("answer of {call}")), now);
-                    // What its server still wanted to know is moot.
-                    world.questions.retain(|_, (of, settled)| *of != id || *settled > 0);
+                    let end = if call % 2 == 0 { CallEnd::Answered } else { CallEnd::GivenUp };
+                    let commands = table.finished(id, answer(&format!("answer of {call}")), end, now);
+                    if end == CallEnd::Answered {
+                        // What its server still wanted to know is moot.
+                        world.questions.retain(|_, (of, settled)| *of != id || *settled > 0);
+                    }
                     world.obey(&table, commands)?;
                     world.finished.insert(call);
                 },

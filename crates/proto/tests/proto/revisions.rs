@@ -35,6 +35,7 @@ fn refusals_have_the_code_of_the_callers_era() {
     let unknown = RequestRefusal::UnknownResource("file:///x".into());
     for (refusal, legacy, modern) in [
         (RequestRefusal::UnknownMethod("x/y".into()), -32601, -32601),
+        (RequestRefusal::Unroutable { method: "x/y".into(), reason: "why" }, -32601, -32601),
         (unknown.clone(), -32002, -32602),
         (RequestRefusal::UnknownTool("t".into()), -32602, -32602),
         (RequestRefusal::InvalidCursor, -32602, -32602),

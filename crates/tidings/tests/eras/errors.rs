@@ -84,6 +84,21 @@ async fn codes_that_mean_nothing_to_the_gateway_pass_as_they_are() {
     assert_eq!(modern.call_tool("old__fail", arguments(-32601, &Value::Null)).await.status, 404);
 }
 
+/// Its status is the modern one also where the legacy server has opened its stream before it knew what to say.
+// bridging A4
+#[tokio::test]
+async fn an_error_on_a_stream_that_said_nothing_before_has_its_status() {
+    let server = Server::builder("old").tool("fail", |call| async move {
+        call.open_stream();
+        call.error(-32601, "no such thing", None)
+    });
+    let server = server.http().await;
+    let gateway = Gateway::builder().server("old", &server).serve().await;
+    let modern = gateway.client().modern().connect().await;
+    let reply = modern.call_tool("fail", json!({})).await;
+    assert_eq!((reply.status, reply.error_code()), (404, -32601));
+}
+
 // bridging A3 (errors): −32020, −32022
 #[tokio::test]
 async fn refused_headers_and_versions_are_the_gateways_fault() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gate, Gateway, Server, ServerBuilder, answer_all, retry_of};
+use tidings_testkit::{Client, Gate, Gateway, ScriptedAnswer, Server, ServerBuilder, answer_all, retry_of};
 
 use super::{assert_answered_by, form, script};
 
@@ -221,6 +221,99 @@ async fn an_abandoned_call_is_refused_and_cancelled_and_its_state_expires() {
         }
         assert_eq!(server.count("tools/call"), 1);
     }
+}
+
+/// Whoever was in time is told what came of it, also after the time for the answers is over.
+// bridging 37
+#[tokio::test]
+async fn a_retry_that_was_in_time_can_be_repeated_after_its_time() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::builder("alpha").tool("ask", move |call| {
+        let gate = held.clone();
+        async move {
+            let heard = call.elicit(form("once")).await.unwrap_or_default();
+            gate.wait().await;
+            call.ok_text(heard["content"]["colour"].as_str().unwrap_or("none"))
+        }
+    });
+    let server = server.tool("forgotten", |call| async move {
+        call.elicit(form("anybody?")).await.ok();
+        call.ok_text("nobody")
+    });
+    let server = server.http().await;
+    let gateway = Gateway::builder().toml("[gateway]\ninput_wait = \"2s\"").server("alpha", &server).serve().await;
+    let client = gateway.client().modern().capabilities(declared()).connect().await;
+    let params = call("ask");
+    let round = client.request("tools/call", params.clone()).await.result();
+    let again = retry(&params, &round, "in time");
+    let first = client.start("tools/call", again.clone());
+    gate.reached(1).await;
+    // Another call that was asked later than this one says when the time is over.
+    let other = client.request("tools/call", call("forgotten")).await.result();
+    let late = retry(&call("forgotten"), &other, "late");
+    server.wait_for_method("notifications/cancelled", 0).await;
+    tidings_testkit::within("its state has expired", async {
+        while client.request("tools/call", late.clone()).await.error_code() != -32602 {}
+    })
+    .await;
+    let second = client.start("tools/call", again.clone());
+    gate.open();
+    assert_eq!((first.finish().await.text(), second.finish().await.text()), ("in time".into(), "in time".into()));
+    assert_eq!(client.request("tools/call", again).await.text(), "in time", "the answer is kept");
+    assert_eq!(server.count("tools/call"), 2);
+}
+
+/// What has asked has run: a refusal of its session, which is else a reason to send a call again, is its end.
+// bridging 37, invariant 12
+#[tokio::test]
+async fn a_call_that_asked_is_not_sent_again_when_its_session_is_refused() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let server = Server::builder("alpha").tool("work", move |_call| {
+        let gate = held.clone();
+        async move {
+            gate.wait().await;
+            ScriptedAnswer::http(404, "no such session")
+        }
+    });
+    let server = server.http().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let client = gateway.client().modern().capabilities(declared()).connect().await;
+    let pending = client.start("tools/call", call("work"));
+    gate.reached(1).await;
+    let question = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": form("aside")});
+    assert_eq!(server.ask_raw(question.to_string()), 1, "on the stream beside the call");
+    let round = pending.finish().await.result();
+    server.forget_sessions();
+    gate.open();
+    let again = retry(&call("work"), &round, "me");
+    tidings_testkit::within("the call is over", async {
+        while client.request("tools/call", again.clone()).await.response().value()["error"].is_null() {}
+    })
+    .await;
+    // Over the new link: whatever was sent again would have come before it.
+    assert_eq!(client.request("prompts/list", json!({})).await.result()["prompts"], json!([]));
+    assert_eq!(server.count("tools/call"), 1);
+}
+
+/// A question that is withdrawn before it was shown leaves nothing behind: not the question, and not the time without end.
+// bridging B3
+#[tokio::test]
+async fn a_question_that_is_withdrawn_at_once_is_not_shown() {
+    let server = Server::builder("alpha").tool("ask", |call| async move {
+        let (id, unheard) = call.ask_raw("elicitation/create", form("never mind").to_string().as_bytes());
+        drop(unheard);
+        let params = format!("{{\"requestId\":{id}}}");
+        call.notify_raw(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{params}}}"));
+        call.cancelled().await;
+        call.ok_text("never")
+    });
+    let server = server.stdio().await;
+    let gateway = Gateway::builder().server_with("alpha", &server, "timeout = \"400ms\"").serve().await;
+    let client = gateway.client().modern().capabilities(declared()).connect().await;
+    let reply = client.request("tools/call", call("ask")).await;
+    assert_eq!(reply.error_code(), -32603, "its server is silent for longer than it may be");
 }
 
 // bridging B6

@@ -4,14 +4,14 @@ use rmcp::model::{GetPromptRequestParams, ReadResourceRequestParams};
 use serde_json::json;
 use tidings_testkit::within;
 
-use crate::visit::{Era, SERVERS, TRANSPORTS, Visit};
+use crate::visit::{ERAS, Era, SERVERS, TRANSPORTS, Visit};
 use crate::{contents, prompt_text, text, tool};
 
-// bridging B6, legacy to legacy
+// bridging B6, legacy servers; 35
 #[tokio::test]
 async fn a_legacy_server_gets_its_answers_from_the_client_of_the_call() {
-    for over in TRANSPORTS {
-        let mut visit = Visit::pay(Era::Legacy, over, Era::Legacy).await;
+    for (client, over) in ERAS.into_iter().flat_map(|client| TRANSPORTS.map(|over| (client, over))) {
+        let mut visit = Visit::pay(client, over, Era::Legacy).await;
         for server in SERVERS {
             let result = within("an elicited result", visit.client.call_tool(tool(server, "ask", json!({})))).await;
             assert_eq!(text(&result.expect("a result")), format!("Ferris for {server}"));
@@ -25,11 +25,11 @@ async fn a_legacy_server_gets_its_answers_from_the_client_of_the_call() {
     }
 }
 
-// bridging B6, modern to modern
+// bridging B6, modern servers
 #[tokio::test]
 async fn a_modern_server_gets_its_answers_in_rounds() {
-    for over in TRANSPORTS {
-        let mut visit = Visit::pay(Era::Modern, over, Era::Modern).await;
+    for (client, over) in ERAS.into_iter().flat_map(|client| TRANSPORTS.map(|over| (client, over))) {
+        let mut visit = Visit::pay(client, over, Era::Modern).await;
         for server in SERVERS {
             let result =
                 within("a result in three rounds", visit.client.call_tool(tool(server, "form", json!({})))).await;

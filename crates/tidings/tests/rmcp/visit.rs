@@ -58,6 +58,14 @@ impl Era {
         }
     }
 
+    /// What makes the gateway speak to a server in this era and no other.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Legacy => "era = \"legacy\"",
+            Self::Modern => "era = \"modern\"",
+        }
+    }
+
     pub(crate) fn version(self) -> ProtocolVersion {
         match self {
             Self::Legacy => ProtocolVersion::V_2025_11_25,
@@ -142,8 +150,9 @@ impl Visit {
         let (guest, seen) = Guest::new(version);
         let (client, gateway) = match over {
             Over::Http => {
-                let config = format!("{}\n[servers.sdk]\n{}", notifications(), sdk.toml());
-                let gateway = Gateway::builder().server("scripted", &scripted).toml(&config).serve().await;
+                let config = format!("{}\n[servers.sdk]\n{}\n{}", notifications(), servers.key(), sdk.toml());
+                let gateway = Gateway::builder().server_with("scripted", &scripted, servers.key()).toml(&config);
+                let gateway = gateway.serve().await;
                 let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client");
                 let config = StreamableHttpClientTransportConfig::with_uri(gateway.url());
                 let transport = StreamableHttpClientTransport::with_client(http, config);
@@ -157,12 +166,15 @@ impl Visit {
 registry_tools = false
 {}
 [servers.scripted]
+{era}
 {}
 [servers.sdk]
+{era}
 {}",
                     notifications(),
                     scripted.toml(),
-                    sdk.toml()
+                    sdk.toml(),
+                    era = servers.key(),
                 );
                 let mut command = Command::new(tidings_testkit::tidings());
                 command.arg("stdio").arg("--config").arg(directory.write("tidings.toml", config));

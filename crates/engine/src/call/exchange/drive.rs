@@ -182,7 +182,7 @@ impl Exchange {
         let (_, most) = server.timeouts(&self.router.runtime.settings);
         let server = server.plan.name.clone();
         let refusal = match fault {
-            DriveFault::Deadline => RequestRefusal::TimedOut { server, seconds: most.as_secs() },
+            DriveFault::Deadline => RequestRefusal::InputTooLate { server, seconds: most.as_secs() },
             DriveFault::TooManyRounds => RequestRefusal::NoEnd { server },
             DriveFault::TooManyQuestions => RequestRefusal::CanNotAsk {
                 server,
@@ -197,7 +197,7 @@ impl Exchange {
             }
         };
         // The model sees the result of a tool, and can do without; an error of the protocol it may never see.
-        if self.method == Method::ToolsCall && !matches!(refusal, RequestRefusal::TimedOut { .. }) {
+        if self.method == Method::ToolsCall && !matches!(refusal, RequestRefusal::InputTooLate { .. }) {
             return outcome::failed_tool(&self.id, &refusal.to_string(), self.caller.era());
         }
         self.refuse(&refusal)
@@ -240,6 +240,9 @@ impl Exchange {
                     () = self.waiter.rung() => return Ok(Some(Reply::Cancelled)),
                     () = tokio::time::sleep_until(at.into()) => {}
                 }
+                if Instant::now() >= until {
+                    return self.take_step(DriveStep::End(DriveFault::Deadline));
+                }
                 self.send_round().await
             }
         }
@@ -256,11 +259,6 @@ impl Exchange {
             }
             false => self.router.pool.live_link(&server).await?,
         };
-        if live.hello.revision.era() != Era::Modern {
-            // It would take the request for a new call: state and answers have no place in the old era.
-            let reason = "came back without the revision in which it asked".to_owned();
-            return Err(RequestRefusal::ServerDown { server: server.plan.name.clone(), reason });
-        }
         let Stage::Driving(driving) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         self.begin(driving.routed, live, Repetition::Possible)
     }

@@ -14,7 +14,8 @@ use tidings_wire::{Frame, FrameLimits, Patch, RawId, encode_string, is_object, m
 
 use super::{Exchange, Reply, Stage};
 use crate::call::park::ParkSeat;
-use crate::call::seal::{OpenedState, Sealer};
+use crate::call::seal::{OpenedState, ParkTimes, Sealer, StateFault};
+use crate::client::session::Caller;
 
 /// How long questions are gathered before the client gets them, because a server may ask several at once.
 const GATHER: Duration = Duration::from_millis(50);
@@ -33,6 +34,8 @@ pub(super) struct Parking {
     link: Option<LinkKey>,
     /// Set once the call waits for its client: then this exchange is followed by a task, and not by a transport.
     park: Option<ParkId>,
+    /// The server has answered the call.
+    pub(super) is_answered: bool,
 }
 
 impl Parking {
@@ -59,16 +62,20 @@ impl Exchange {
         }
         let Stage::Calling(calling) = &mut self.stage else { return None };
         // What a client did not declare is refused in its place.
-        let abilities = self.waiter.abilities();
-        if let Err(unable) = abilities.allow(Needs::of_frame(message)) {
-            let server = &calling.routed.server;
+        if let Err(unable) = self.waiter.abilities().allow(Needs::of_frame(message)) {
+            let (server, id) = (&calling.routed.server, message.id()?);
             if server.may_log(&self.router.runtime, message.method().len()) {
-                tracing::info!(server = %server.plan.name, method = %message.method(), %unable, "question refused");
+                let (server, method, lacks) = (&server.plan.name, message.method(), unable.capability);
+                tracing::warn!(%server, %method, lacks, "question refused: its client can not be asked this");
             }
-            return None;
+            calling.begun = true;
+            calling.live.link.send(question::refusal(&id, &message.method(), Some(unable)));
+            return Some(());
         }
         let alone = self.router.pool.passthrough == Some(calling.routed.server.id);
         let request = question::to_input_request(message, (!alone).then_some(&calling.routed.server.plan.name))?;
+        // Without the room in which it was written: it may wait long.
+        let request = Bytes::copy_from_slice(&request);
         let parking = self.parking.get_or_insert_default();
         let held: usize = parking.gathered.iter().map(|asked| asked.request.len()).sum();
         if parking.gathered.len() >= MOST || held + request.len() > MOST_BYTES {
@@ -91,6 +98,11 @@ impl Exchange {
             self.router.parks.withdraw(link, message);
         }
         true
+    }
+
+    /// Whether what a parked call ended with is the word of its server.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.parking.as_ref().is_some_and(|parking| parking.is_answered)
     }
 
     /// Until when more questions are awaited, if there are some.
@@ -120,11 +132,14 @@ impl Exchange {
         }
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         let (call, link) = (calling.call, calling.live.key);
-        // Everything was withdrawn, or the call was taken out, which is noticed next.
-        let Some(until) = self.router.links.in_flight.hold(call).filter(|_| !asked.is_empty()) else {
+        // Everything was withdrawn: the server goes on, and its silence counts.
+        if asked.is_empty() {
             return Ok(None);
-        };
-        let new = NewPark { principal: Arc::clone(&self.caller.principal().name), call, link, until };
+        }
+        // Or the call was taken out, which is noticed next.
+        let Some(until) = self.router.links.in_flight.hold(call) else { return Ok(None) };
+        let request = self.frame.bytes().len();
+        let new = NewPark { principal: Arc::clone(&self.caller.principal().name), call, link, until, request };
         let (park, outcome) = match self.router.open_park(new, asked.clone()) {
             Ok(opened) => opened,
             Err(refused) => {
@@ -136,7 +151,11 @@ impl Exchange {
         self.router.links.in_flight.lock().calls.release_id(call);
         let answer = self.told(outcome, park)?;
         let mut frame = self.frame.clone();
+        // The request is kept once, in memory of its own: that of its connection is another's by then.
         frame.compact();
+        if let Caller::Modern(caller) = &self.caller {
+            self.waiter.declare(frame.slice(caller.capabilities));
+        }
         let follower = Box::new(Self {
             router: Arc::clone(&self.router),
             caller: self.caller.clone(),
@@ -159,15 +178,17 @@ impl Exchange {
 
     /// There is no room for the call to wait.
     fn give_up_unparked(&mut self, refused: ParkRefused) -> RequestRefusal {
-        if let Stage::Calling(calling) = &self.stage
-            && let Some(ended) = self.router.links.in_flight.give_up(calling.call)
-        {
-            self.router.links.abandon(calling.call.0, &ended, Some("too many calls wait for input"));
+        let mut server = String::new();
+        if let Stage::Calling(calling) = &self.stage {
+            server = calling.routed.server.plan.name.clone();
+            if let Some(ended) = self.router.links.in_flight.give_up(calling.call) {
+                self.router.links.abandon(calling.call.0, &ended, Some("too many calls wait for input"));
+            }
         }
         self.leave_ghost();
         match refused {
-            ParkRefused::TooMany { limit } => RequestRefusal::TooManyParked { limit },
-            ParkRefused::TooMuch => RequestRefusal::NoRoomToPark,
+            ParkRefused::TooMany { limit } => RequestRefusal::TooManyParked { server, limit },
+            ParkRefused::TooMuch => RequestRefusal::NoRoomToPark { server },
         }
     }
 
@@ -189,7 +210,7 @@ impl Exchange {
             return None;
         }
         let state = self.frame.param_str(&["requestState"])?;
-        let Ok(OpenedState::Park { park, round }) =
+        let Ok(OpenedState::Park { park, round, is_late }) =
             self.router.sealer.open_state(&state, &self.binding(&self.asked_name()))
         else {
             return None;
@@ -201,7 +222,7 @@ impl Exchange {
             .flat_map(|at| members(bytes, at))
             .filter_map(|member| Some((member.key.text(bytes)?.into(), self.frame.slice(member.value))))
             .collect();
-        Some(self.router.take_seat(park, &self.caller.principal().name, round, &responses))
+        Some(self.router.take_seat(park, &self.caller.principal().name, round, is_late, &responses))
     }
 
     /// Waits for what comes of the round.
@@ -214,9 +235,13 @@ impl Exchange {
             // What was said before the answer comes before it.
             Some(message) = seat.messages.recv() => Ok(self.own_progress(message).map(Reply::Message)),
             outcome = &mut seat.outcome => {
-                let park = seat.park;
-                let outcome = outcome.unwrap_or(SeatOutcome::Refused(RetryFault::Lost));
-                self.told(outcome, park).map(|answer| Some(Reply::Answer(answer)))
+                let (park, is_late) = (seat.park, seat.is_late);
+                match outcome.unwrap_or(SeatOutcome::Refused(RetryFault::Lost)) {
+                    SeatOutcome::Refused(RetryFault::Lost) if is_late => {
+                        Err(RequestRefusal::InvalidState(StateFault::EXPIRED))
+                    }
+                    outcome => self.told(outcome, park).map(|answer| Some(Reply::Answer(answer))),
+                }
             }
         }
     }
@@ -224,10 +249,12 @@ impl Exchange {
     /// The outcome of a round as the answer to this request.
     fn told(&self, outcome: SeatOutcome, park: ParkId) -> Result<ClientAnswer, RequestRefusal> {
         match outcome {
-            SeatOutcome::Input { round, requests, due } => {
-                let within = due.saturating_duration_since(Instant::now());
+            SeatOutcome::Input { round, requests, due, kept } => {
+                let now = Instant::now();
+                let times =
+                    ParkTimes { due: due.saturating_duration_since(now), kept: kept.saturating_duration_since(now) };
                 let name = self.asked_name();
-                let state = self.router.sealer.seal_park(park, round, within, &self.binding(&name));
+                let state = self.router.sealer.seal_park(park, round, times, &self.binding(&name));
                 let requests: Vec<String> = requests
                     .iter()
                     .filter_map(|(key, raw)| Some(format!("{}:{}", encode_string(key), std::str::from_utf8(raw).ok()?)))
@@ -251,9 +278,11 @@ impl Exchange {
             }
             SeatOutcome::Refused(RetryFault::Lost) => Err(RequestRefusal::ParkLost),
             SeatOutcome::Refused(RetryFault::OlderRound) => {
-                Err(RequestRefusal::InvalidState("a later round was answered already"))
+                Err(RequestRefusal::InvalidState("a later round was answered already; answer the newest one"))
             }
-            SeatOutcome::Refused(RetryFault::TooManyRounds) => Err(RequestRefusal::TooManyRounds),
+            SeatOutcome::Refused(RetryFault::TooManyRounds) => {
+                Err(RequestRefusal::TooManyRounds { limit: self.router.runtime.settings.parks.rounds })
+            }
             SeatOutcome::Refused(RetryFault::TooManyWaiting) => {
                 Err(RequestRefusal::TooMany { limit: self.router.runtime.settings.parks.seats })
             }
