@@ -10,7 +10,7 @@ use axum::http::{Request, header};
 use tidings_admin::AdminParts;
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::auth::{AccessToken, AccessTokens};
-use tidings_engine::{AccessScope, Gateway, Names, Origin, Principal, ServerPlan, Settings};
+use tidings_engine::{AccessScope, Gateway, GatewayStart, Names, Origin, Principal, ServerPlan, Settings};
 use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
@@ -37,7 +37,8 @@ fn gateway() -> Gateway {
         version: "0",
         path: Default::default(),
     };
-    Gateway::start(settings, Vec::new(), LinkConnector::new(ProcessLauncher::new(None)).unwrap(), None, None)
+    let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
+    Gateway::start(GatewayStart::new(settings, Vec::new(), connector))
 }
 
 /// A registry of nothing.

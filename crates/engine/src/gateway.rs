@@ -2,18 +2,18 @@
 
 pub(crate) mod approvals;
 mod resume;
+mod start;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use serde_json::Value;
 use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, LogLevel, Method, Revision, identity};
+use tidings_proto::{LogLevel, Method, Revision, identity};
 use tidings_upstream::{LinkConnector, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
@@ -36,12 +36,12 @@ use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::notify::announce::OwedNotice;
 use crate::notify::listeners::Connected;
-use crate::observe::audit::{AuditTrail, AuditedDecision};
+use crate::observe::audit::AuditedDecision;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;
 use crate::observe::meters::{Measures, Meters, Population};
 use crate::observe::status::Catalogue;
-use crate::plan::{Names, ServerPlan, Settings};
+use crate::plan::{Names, ServerPlan};
 use crate::runtime::EngineRuntime;
 use crate::servers::link_maker::LinkMaker;
 use crate::servers::server::Server;
@@ -50,6 +50,7 @@ use crate::servers::server_set::ServerSet;
 use crate::subscriptions::{
     FollowedResource, Follower, ResourceSubscriptions, ServerMessages, SubscriptionSurroundings,
 };
+pub use start::GatewayStart;
 
 /// A running engine. Clones are handles to the same one.
 #[derive(Clone)]
@@ -85,13 +86,9 @@ struct Beginning {
 }
 
 impl Beginning {
-    fn new(
-        settings: Settings,
-        plans: Vec<ServerPlan>,
-        only_client: Option<(Value, Era)>,
-        journal: Option<Arc<dyn Journal>>,
-        audit: Option<Arc<dyn AuditTrail>>,
-    ) -> Self {
+    /// Also gives what makes links, which no part but the lifecycle has.
+    fn new(start: GatewayStart) -> (Self, LinkConnector) {
+        let GatewayStart { settings, plans, connector, only_client, journal, audit } = start;
         let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
         // Decided once, at the start: a client that was shown names without prefix must not see them change when a
         // second server comes.
@@ -121,7 +118,8 @@ impl Beginning {
         let sessions = Arc::new(SessionTable::new(only_client));
         let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
         let (meters, bells) = Default::default();
-        Self { runtime, meters, catalogue, sessions, bells, links, servers, passthrough, journal }
+        let beginning = Self { runtime, meters, catalogue, sessions, bells, links, servers, passthrough, journal };
+        (beginning, connector)
     }
 
     /// The router with everything below it.
@@ -203,28 +201,9 @@ impl Beginning {
 }
 
 impl Gateway {
-    /// Starts the servers. `only_client`: the capabilities and era of the one client there will ever be (stdio).
-    /// `journal` is told of every change.
-    pub fn start(
-        settings: Settings,
-        plans: Vec<ServerPlan>,
-        connector: LinkConnector,
-        only_client: Option<(Value, Era)>,
-        journal: Option<Arc<dyn Journal>>,
-    ) -> Self {
-        Self::start_audited(settings, plans, connector, only_client, journal, None)
-    }
-
-    /// As [`Self::start`]; `audit` is told of every call and decision.
-    pub fn start_audited(
-        settings: Settings,
-        plans: Vec<ServerPlan>,
-        connector: LinkConnector,
-        only_client: Option<(Value, Era)>,
-        journal: Option<Arc<dyn Journal>>,
-        audit: Option<Arc<dyn AuditTrail>>,
-    ) -> Self {
-        let beginning = Beginning::new(settings, plans, only_client, journal, audit);
+    /// Starts the servers.
+    pub fn start(start: GatewayStart) -> Self {
+        let (beginning, connector) = Beginning::new(start);
         let lifecycle = beginning.lifecycle(connector);
         let Beginning { runtime, meters, catalogue, sessions, bells, links, .. } = beginning;
         let timed = Arc::clone(&runtime);

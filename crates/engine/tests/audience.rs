@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_engine::{
-    AccessScope, Caller, Gateway, Isolation, ListAnnouncements, ListPages, LocalServer, Names, NoticePace, Origin,
-    Principal, RefreshPace, Reply, ServerAudience, ServerPlan, Settings, Source, Surroundings,
+    AccessScope, Caller, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, LocalServer, Names,
+    NoticePace, Origin, Principal, RefreshPace, Reply, ServerAudience, ServerPlan, Settings, Source, Surroundings,
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
@@ -106,7 +106,8 @@ fn gateway(audience: ServerAudience) -> Gateway {
         approval: None,
         identity: None,
     };
-    Gateway::start(settings, vec![plan], LinkConnector::new(ProcessLauncher::new(None)).unwrap(), None, None)
+    let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
+    Gateway::start(GatewayStart::new(settings, vec![plan], connector))
 }
 
 /// One request of somebody.

@@ -16,8 +16,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    AuditTrail, Gateway, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin, OwnLinkLimits,
-    ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
+    AuditTrail, Gateway, GatewayStart, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin,
+    OwnLinkLimits, ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
 };
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
@@ -284,7 +284,8 @@ impl PreparedGateway {
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
         let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..settings(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
-        let gateway = Gateway::start_audited(settings, plans, self.connector, only_client, journal, audit);
+        let gateway =
+            Gateway::start(GatewayStart { settings, plans, connector: self.connector, only_client, journal, audit });
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         gateway.accompany(Arc::clone(&self.planner.locks).follow(gateway.clone(), gateway.draining()));

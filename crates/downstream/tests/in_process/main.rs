@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
 use tidings_engine::{
-    Gateway, Isolation, ListAnnouncements, ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlan, Settings,
-    Source,
+    Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlan,
+    Settings, Source,
 };
 use tidings_proto::FieldView;
 use tidings_testkit::Server;
@@ -35,7 +35,7 @@ impl Serving {
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
         let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
-        let gateway = Gateway::start(settings(), servers, connector, None, None);
+        let gateway = Gateway::start(GatewayStart::new(settings(), servers, connector));
         gateway.settled().await;
         let serving = tokio::spawn(serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
         Self { url, gateway, stop, serving }

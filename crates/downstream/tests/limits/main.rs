@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
-use tidings_engine::{Gateway, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace, Settings};
+use tidings_engine::{Gateway, GatewayStart, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace, Settings};
 use tidings_proto::FieldView;
 use tidings_upstream::{LinkConnector, ProcessLauncher};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,7 +27,7 @@ impl Door {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
-        let gateway = Gateway::start(settings(), Vec::new(), connector, None, None);
+        let gateway = Gateway::start(GatewayStart::new(settings(), Vec::new(), connector));
         tokio::spawn(serve(listener, gateway, axum::Router::new(), options, stop.clone()));
         Self { address, _stop: stop.drop_guard() }
     }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tidings_config::{Config, ServerConfig, TransportConfig};
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_engine::{
-    Change as Recorded, FirstListing, Gateway, Isolation, Journal, JournalServer, ListAnnouncements, ListPages, Names,
-    NoticePace, Origin, RefreshPace, ServerPlan, Settings, Source,
+    Change as Recorded, FirstListing, Gateway, GatewayStart, Isolation, Journal, JournalServer, ListAnnouncements,
+    ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlan, Settings, Source,
 };
 use tidings_inventory::{
     ConfigLoader, LoadFault, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan,
@@ -181,7 +181,8 @@ impl House {
         let feed = Arc::new(Feed::default());
         let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
         let journal: Arc<dyn Journal> = feed.clone();
-        let gateway = Gateway::start(settings(&rules), registry.plans(), connector, None, Some(journal));
+        let start = GatewayStart::new(settings(&rules), registry.plans(), connector);
+        let gateway = Gateway::start(GatewayStart { journal: Some(journal), ..start });
         registry.attach(gateway.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());

@@ -1,0 +1,34 @@
+//! What a gateway is started with.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tidings_proto::Era;
+use tidings_upstream::LinkConnector;
+
+use crate::observe::audit::AuditTrail;
+use crate::observe::journal::Journal;
+use crate::plan::{ServerPlan, Settings};
+
+/// The servers and the settings that a gateway begins with, and who is told of what happens in it.
+pub struct GatewayStart {
+    /// How the whole gateway behaves.
+    pub settings: Settings,
+    /// The servers that are there from the start, in the order of their lists.
+    pub plans: Vec<ServerPlan>,
+    /// Makes links to servers.
+    pub connector: LinkConnector,
+    /// The capabilities and the era of the one client there will ever be (stdio); `None` where there may be many.
+    pub only_client: Option<(Value, Era)>,
+    /// Is told of every change.
+    pub journal: Option<Arc<dyn Journal>>,
+    /// Is told of every call and decision.
+    pub audit: Option<Arc<dyn AuditTrail>>,
+}
+
+impl GatewayStart {
+    /// A start for any number of clients, of which nobody is told.
+    pub fn new(settings: Settings, plans: Vec<ServerPlan>, connector: LinkConnector) -> Self {
+        Self { settings, plans, connector, only_client: None, journal: None, audit: None }
+    }
+}
