@@ -17,6 +17,6 @@ pub(crate) async fn show(State(admin): State<AdminShared>) -> Json<Value> {
 pub(crate) async fn forget(State(admin): State<AdminShared>) -> Response {
     match admin.search.forget().await {
         Ok(forgotten) => Json(json!({ "forgotten": forgotten })).into_response(),
-        Err(reason) => problem(StatusCode::INTERNAL_SERVER_ERROR, &reason),
+        Err(fault) => problem(StatusCode::INTERNAL_SERVER_ERROR, &fault.to_string()),
     }
 }

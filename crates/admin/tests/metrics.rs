@@ -62,7 +62,7 @@ impl tidings_search::SearchControl for NoSearch {
         serde_json::json!({})
     }
 
-    fn forget(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<usize, String>> + Send>> {
+    fn forget(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<usize, tidings_search::ForgetFault>> + Send>> {
         Box::pin(async { Ok(0) })
     }
 }

@@ -10,8 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tidings_search::{MeaningSource, SearchControl, StaticModel, ToolIndex};
+use tidings_search::{ForgetFault, MeaningSource, SearchControl, StaticModel, ToolIndex};
 use tidings_store::{UseTable, VectorTable};
+use tidings_upstream::LinkError;
 use tokio_util::task::AbortOnDropHandle;
 
 use endpoint::EmbeddingsEndpoint;
@@ -52,7 +53,7 @@ pub struct SearchService {
 
 impl SearchService {
     /// Reads what was kept. Blocks; `Err` says why the endpoint can not be used at all.
-    pub fn new(settings: SearchSettings, tables: SearchTables) -> Result<Self, String> {
+    pub fn new(settings: SearchSettings, tables: SearchTables) -> Result<Self, LinkError> {
         let SearchSettings { model, endpoint, learn } = settings;
         let endpoint = endpoint.map(|settings| EmbeddingsEndpoint::new(settings, tables.vectors)).transpose()?;
         let endpoint = endpoint.map(Arc::new);
@@ -114,16 +115,16 @@ impl SearchControl for SearchService {
         described
     }
 
-    fn forget(&self) -> BoxFuture<'static, Result<usize, String>> {
+    fn forget(&self) -> BoxFuture<'static, Result<usize, ForgetFault>> {
         let (learner, table) = (self.learner.clone(), self.uses.clone());
         Box::pin(async move {
             let work = move || {
-                let kept = table.read().map_err(|error| error.to_string())?.len();
-                table.forget().map_err(|error| error.to_string())?;
+                let kept = table.read().map_err(ForgetFault::store)?.len();
+                table.forget().map_err(ForgetFault::store)?;
                 // Both hold the same uses, but without a learner only the table has them.
                 Ok(learner.map_or(0, |learner| learner.memory().forget()).max(kept))
             };
-            tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the store could not be changed".into()))
+            tokio::task::spawn_blocking(work).await.unwrap_or(Err(ForgetFault::Stopped))
         })
     }
 }

@@ -39,6 +39,7 @@ pub use plan::seal_key::SealKey;
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
 pub use plan::{
     Isolation, ListAnnouncements, ListPages, LocalServer, Names, Patience, ServerPlan, Settings, Source, Unready,
+    UnreadyReason,
 };
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::approvals::{

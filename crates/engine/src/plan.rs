@@ -4,6 +4,7 @@ pub(crate) mod approval;
 pub(crate) mod seal_key;
 pub(crate) mod surroundings;
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,10 +200,13 @@ impl Source {
     }
 }
 
+/// Why a server can not be run as it is configured: a fact of whoever plans servers, which alone knows the configuration.
+pub type UnreadyReason = Box<dyn Error + Send + Sync>;
+
 /// A server that can not be run as it is configured.
 pub trait Unready: Send + Sync + 'static {
     /// What it is by now, or why it can not be used.
-    fn try_again(&self) -> Result<Arc<dyn LocalServer>, String>;
+    fn try_again(&self) -> Result<Arc<dyn LocalServer>, UnreadyReason>;
 
     /// How it would be reached, in a word.
     fn transport(&self) -> &'static str;

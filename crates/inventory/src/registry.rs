@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidings_config::Config;
-use tidings_engine::{ChangeError, Gateway, Operation, Origin, ServerPlan, Source, Start};
+use tidings_engine::{ChangeError, Gateway, Operation, Origin, ServerPlan, Source, Start, UnreadyReason};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
 use tokio_util::sync::CancellationToken;
@@ -265,7 +265,10 @@ impl ServerRegistry {
         let mut plan = self.0.planner.plan(&read, Origin::Runtime);
         // A server that is added must be usable now; only one of the file may be there as failing until it is.
         if let Source::Unready(unready) = &plan.source {
-            let refused = |reason| RegistryRefusal::Unsupported { name: name.to_owned(), reason };
+            let refused = |reason: UnreadyReason| RegistryRefusal::Unsupported {
+                name: name.to_owned(),
+                reason: reason.to_string(),
+            };
             plan.source = Source::Local(unready.try_again().map_err(refused)?);
         }
         Ok(Some(PlannedServer { read, plan }))

@@ -27,7 +27,7 @@ mod uses;
 mod vectors;
 mod words;
 
-pub use control::SearchControl;
+pub use control::{ForgetFault, SearchControl};
 pub use document::{DocId, ToolDocument, ToolParameter};
 pub use follow::{FoundTool, IndexUpdate, SearchView, ToolIndex};
 pub use index::{IndexChange, MeaningSource, SearchHit, SearchIndex, VectorCount};

@@ -40,6 +40,7 @@ use crate::lock_files::{LockFiles, LockPaths};
 use crate::secret;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
+use unready::ServerFault;
 
 /// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
 const SCRIPTS: Duration = Duration::from_secs(60 * 60);
@@ -182,7 +183,7 @@ pub(crate) fn prepare(
             None
         });
     if let Some(made) = made.flatten() {
-        let server = planner.projects.server(&made.project, &made.environment()).map_err(CommandFailure::Failed)?;
+        let server = planner.projects.server(&made.project, &made.environment()).map_err(CommandFailure::failed)?;
         let mut shown = config.clone();
         shown.watches.push(made.watch());
         watches.apply(watches.prepare(&shown)?);
@@ -346,7 +347,7 @@ pub(crate) fn search_service(config: &Config, tables: SearchTables) -> Result<Se
         .clone()
         .map(|tidings_config::EmbeddingsSettings { url, model, key }| EndpointSettings { url, model, key });
     let settings = SearchSettings { model: model.map(Arc::new), endpoint, learn: settings.learn };
-    SearchService::new(settings, tables).map_err(CommandFailure::Failed)
+    SearchService::new(settings, tables).map_err(CommandFailure::failed)
 }
 
 /// What the search of tools keeps in a store.
@@ -416,38 +417,15 @@ fn settings(config: &Config) -> Settings {
 impl EnginePlans {
     /// What to run for a server, also where that is only the reason why it can not be run.
     fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan {
-        let remote =
-            |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
         // Where it can not be known what is approved, nothing is shown.
         let (approval, unknown) = match self.locks.plan(server, origin) {
             Ok(approval) => (approval, None),
-            Err(fault) => (None, Some(fault.to_string())),
+            Err(fault) => (None, Some(ServerFault::Approvals(fault))),
         };
-        let source = match &server.transport {
+        let source = match server.problem.clone().map(ServerFault::Configuration).or(unknown) {
             // Listed with its reason and never started: the user sees why it is missing.
-            transport if server.problem.is_some() || unknown.is_some() => {
-                unready::refused(word(transport), server.problem.clone().or(unknown).unwrap_or_default())
-            }
-            TransportConfig::Stdio { command, args, env, cwd } => {
-                let (program, args, env) = (command.clone(), args.clone(), env.clone());
-                let inherit_env = inherit_env(server.inherit_env.as_ref().unwrap_or(&self.inherit_env));
-                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env }))
-            }
-            // It would call itself until all connections are used up.
-            transport @ (TransportConfig::Http { url, .. } | TransportConfig::Sse { url, .. })
-                if unready::is_own_url(url, &self.listeners) =>
-            {
-                let reason = format!("{url} is the address of this gateway; remove it from the configuration");
-                unready::refused(word(transport), reason)
-            }
-            TransportConfig::Http { url, headers } => {
-                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
-            }
-            TransportConfig::Sse { url, headers } => {
-                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() }))
-            }
-            TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
-            TransportConfig::Project { dir, env } => self.projects.source(dir, env),
+            Some(fault) => unready::refused(word(&server.transport), fault),
+            None => self.source(server),
         };
         let is_project = matches!(server.transport, TransportConfig::Project { .. });
         let filter = server.tools.clone();
@@ -470,6 +448,33 @@ impl EnginePlans {
             permits: Arc::new(move |name| filter.permits(name.as_str())),
             approval,
             identity: Some(self.locks.identity(server)),
+        }
+    }
+
+    /// How a server is reached that can be run.
+    fn source(&self, server: &ServerConfig) -> Source {
+        let remote =
+            |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
+        match &server.transport {
+            TransportConfig::Stdio { command, args, env, cwd } => {
+                let (program, args, env) = (command.clone(), args.clone(), env.clone());
+                let inherit_env = inherit_env(server.inherit_env.as_ref().unwrap_or(&self.inherit_env));
+                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env }))
+            }
+            // It would call itself until all connections are used up.
+            transport @ (TransportConfig::Http { url, .. } | TransportConfig::Sse { url, .. })
+                if unready::is_own_url(url, &self.listeners) =>
+            {
+                unready::refused(word(transport), ServerFault::OwnAddress { url: url.clone() })
+            }
+            TransportConfig::Http { url, headers } => {
+                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
+            }
+            TransportConfig::Sse { url, headers } => {
+                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() }))
+            }
+            TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
+            TransportConfig::Project { dir, env } => self.projects.source(dir, env),
         }
     }
 }

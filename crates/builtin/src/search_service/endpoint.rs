@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tidings_search::{RemoteVectors, ToolIndex, WantedText};
 use tidings_store::{VectorKey, VectorTable};
 use tidings_sync::Lock;
-use tidings_upstream::HttpClient;
+use tidings_upstream::{HttpClient, LinkError};
 use tokio::sync::Notify;
 
 use super::now;
@@ -80,8 +80,8 @@ struct EndpointState {
 }
 
 impl EmbeddingsEndpoint {
-    pub(super) fn new(settings: EndpointSettings, table: VectorTable) -> Result<Self, String> {
-        let client = HttpClient::new().map_err(|error| error.to_string())?;
+    pub(super) fn new(settings: EndpointSettings, table: VectorTable) -> Result<Self, LinkError> {
+        let client = HttpClient::new()?;
         Ok(Self { settings, client, table, wanted: Notify::new(), state: Lock::default() })
     }
 

@@ -98,7 +98,7 @@ impl ServerLifecycle {
             }
             Source::Local(local) => local.connect(make_sink(), self.surroundings_of(server)),
             Source::Unready(unready) => {
-                let local = unready.try_again().map_err(LinkError::Unusable)?;
+                let local = unready.try_again().map_err(|reason| LinkError::Unusable(reason.to_string()))?;
                 local.connect(make_sink(), self.surroundings_of(server))
             }
         };

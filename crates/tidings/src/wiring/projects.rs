@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tidings_config::{Config, TransportConfig};
-use tidings_engine::{LocalServer, Source, Unready};
+use tidings_engine::{LocalServer, Source, Unready, UnreadyReason};
 use tidings_project::run::ScriptKit;
 use tidings_project::{GivenEnvironment, HomeFault, ProjectHome, ProjectServer, ScriptSdk};
 use tidings_upstream::ProcessLauncher;
@@ -38,8 +38,8 @@ impl ProjectServers {
     }
 
     /// A server of the project in this folder. Nothing is read of it yet.
-    pub(super) fn server(&self, dir: &Path, env: &[(String, String)]) -> Result<Arc<dyn LocalServer>, String> {
-        let home = open(dir, env).map_err(|fault| fault.to_string())?;
+    pub(super) fn server(&self, dir: &Path, env: &[(String, String)]) -> Result<Arc<dyn LocalServer>, HomeFault> {
+        let home = open(dir, env)?;
         // Unpacked once, when the first project needs it, and never where there is none.
         let kit = self.kit.get_or_init(|| unpacked(self.data.as_deref()));
         Ok(Arc::new(ProjectServer::new(home, Arc::clone(&self.launcher), kit)))
@@ -54,8 +54,8 @@ struct MissingProject {
 }
 
 impl Unready for MissingProject {
-    fn try_again(&self) -> Result<Arc<dyn LocalServer>, String> {
-        self.projects.server(&self.dir, &self.env)
+    fn try_again(&self) -> Result<Arc<dyn LocalServer>, UnreadyReason> {
+        Ok(self.projects.server(&self.dir, &self.env)?)
     }
 
     fn transport(&self) -> &'static str {

@@ -3,17 +3,36 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use tidings_engine::{LocalServer, Source, Unready};
+use tidings_engine::{LocalServer, Source, Unready, UnreadyReason};
+
+use crate::lock_files::LockFault;
 
 /// A server that will not be there before its configuration is another.
 struct UnreadyServer {
     transport: &'static str,
-    reason: String,
+    fault: Arc<ServerFault>,
+}
+
+/// What keeps a server from being run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServerFault {
+    /// Its configuration refers to something that is not there; in the words of the configuration.
+    #[error("{0}")]
+    Configuration(String),
+    /// It can not be known which of its tools are approved.
+    #[error("{0}")]
+    Approvals(LockFault),
+    /// Its URL is that of this gateway.
+    #[error("{url} is the address of this gateway; remove it from the configuration")]
+    OwnAddress {
+        /// The URL as it is written.
+        url: String,
+    },
 }
 
 impl Unready for UnreadyServer {
-    fn try_again(&self) -> Result<Arc<dyn LocalServer>, String> {
-        Err(self.reason.clone())
+    fn try_again(&self) -> Result<Arc<dyn LocalServer>, UnreadyReason> {
+        Err(Arc::clone(&self.fault).into())
     }
 
     fn transport(&self) -> &'static str {
@@ -22,8 +41,8 @@ impl Unready for UnreadyServer {
 }
 
 /// A source that only gives a reason.
-pub(super) fn refused(transport: &'static str, reason: impl Into<String>) -> Source {
-    Source::Unready(Arc::new(UnreadyServer { transport, reason: reason.into() }))
+pub(super) fn refused(transport: &'static str, fault: ServerFault) -> Source {
+    Source::Unready(Arc::new(UnreadyServer { transport, fault: Arc::new(fault) }))
 }
 
 /// Whether a URL is that of one of these listeners of ours, as far as its spelling tells. What it does not tell, such as a
