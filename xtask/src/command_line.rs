@@ -20,6 +20,9 @@ Usage: cargo xtask TASK
                         a walk through docs/live-resources.md; and clients that people use, connected and left
   clients [--gateway BINARY]
                         only the last of these: `tidings connect` with Claude Code, Codex, Gemini CLI and OpenCode
+  other-era [--gateway BINARY]
+                        the official suite and the PyPI SDK's stories with servers that speak only the era
+                        that their client does not: how many pass
   package [--quick]     build the packages into target/packages and try each one; --quick: with the debug build
   soak [--minutes N | --seconds N] [--seed S] [--shared-only]
                         servers that change without end and clients that follow; 10 minutes by default
@@ -44,6 +47,7 @@ pub(crate) enum Task {
     Conformance { selection: Selection, gateway: Option<PathBuf> },
     RealPeers { gateway: Option<PathBuf> },
     Clients { gateway: Option<PathBuf> },
+    OtherEra { gateway: Option<PathBuf> },
     Package { quick: bool },
     Relevance { gateway: Option<PathBuf>, misses: bool },
     Peers,
@@ -86,6 +90,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "conformance" => conformance(rest),
         "real-peers" => named_gateway(rest).map(|gateway| Task::RealPeers { gateway }),
         "clients" => named_gateway(rest).map(|gateway| Task::Clients { gateway }),
+        "other-era" => named_gateway(rest).map(|gateway| Task::OtherEra { gateway }),
         "package" => flags(rest, &["--quick"]).map(|given| Task::Package { quick: !given.is_empty() }),
         "relevance" => relevance(rest),
         "peers" => flags(rest, &[]).map(|_| Task::Peers),

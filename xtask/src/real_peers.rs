@@ -17,6 +17,8 @@ use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 const DEADLINE: Duration = Duration::from_secs(600);
+/// It takes four to eight minutes.
+const OTHER_ERA: Duration = Duration::from_secs(1_200);
 /// How long the slow servers take to answer, and how long the gateway gathers changes meanwhile, in seconds.
 const SLOW: &str = "2.5";
 const QUIET: &str = "1";
@@ -26,7 +28,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 5] = [everyday, changing, approving, writing, racing];
-    let others: [Script; 5] = [restarting, http_and_sse, apps, walk, connected_clients];
+    let others: [Script; 6] = [restarting, http_and_sse, apps, questions, walk, connected_clients];
     let lane = |scripts: &[Script]| {
         let mut tally = Tally::default();
         for script in scripts {
@@ -44,6 +46,18 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
     // By itself: it runs several servers at a time, and counts seconds.
     tally += restarted_servers(children, workspace, peers, binary)?;
     Ok(tally)
+}
+
+/// The suite and the stories with servers of the other era only. They print what passes; too few is a failure.
+pub(crate) fn other_era(
+    children: &Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    binary: &Path,
+) -> Result<(), Failure> {
+    let directory = workspace.fresh_run_directory(&["other-era"])?;
+    let script = python(workspace, peers, "other_era.py").env("PYTHONWARNINGS", "ignore").arg("--gateway").arg(binary);
+    children.run(&script.arg("--peers").arg(peers.directory()).arg("--directory").arg(&directory).deadline(OTHER_ERA))
 }
 
 /// One script of others' programs around the gateway, with its servers.
@@ -174,6 +188,14 @@ fn http_and_sse(children: &Children, workspace: &Workspace, peers: &Peers, binar
 fn apps(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let directory = workspace.fresh_run_directory(&["apps"])?;
     let node = Invocation::new(peers.node()).arg(workspace.conformance_file("apps.mjs")).deadline(DEADLINE);
+    let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
+    count(children, &node.arg("--directory").arg(&directory))
+}
+
+/// Servers that ask in the middle of a call, of each era, and npm SDK clients of each.
+fn questions(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["questions"])?;
+    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("questions.mjs")).deadline(DEADLINE);
     let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
     count(children, &node.arg("--directory").arg(&directory))
 }
