@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value, json};
 use tidings_engine::{
-    Caller, Gateway, Isolation, ListAnnouncements, ListPages, LocalServer, Names, NoticePace, Origin, ParkLimits,
-    Principal, RefreshPace, Reply, ServerPlan, Settings, Source, Surroundings,
+    Caller, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, LocalServer, Names, NoticePace, Origin,
+    ParkLimits, Principal, RefreshPace, Reply, ServerPlan, Settings, Source, Surroundings,
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
@@ -127,7 +127,8 @@ fn gateway(server: Asking, input_wait: Duration) -> Gateway {
         approval: None,
         identity: None,
     };
-    Gateway::start(settings, vec![plan], LinkConnector::new(ProcessLauncher::new(None)).unwrap(), None, None)
+    let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
+    Gateway::start(GatewayStart::new(settings, vec![plan], connector))
 }
 
 /// One request of a modern client that can be asked; gives the bytes of the request too.
