@@ -35,7 +35,7 @@ pub use chain_key::ChainKey;
 pub use checkpoint::Checkpoint;
 pub use lists::{ItemHash, ListDelta, ListOwner, ListedItem, Listing};
 pub use log::{ChangeLog, LogError, LogLimits, LogTail};
-pub use record::{ChangeRecord, ChangedItem, FieldChange, MOST_NAMES};
+pub use record::{ChangeRecord, ChangedItem, FieldChange, ItemRemark, MOST_NAMES};
 pub use since::{LogPosition, SinceError};
 pub use store::{Store, StoreError};
 pub use tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};

@@ -56,7 +56,7 @@ pub(crate) enum LogEntry {
     /// A server has listed that was not known to list anything.
     Listed(Listing),
     /// A list has changed: what the feed shows, and what is now known of the list.
-    Changed(ChangeRecord, Option<ListDelta>),
+    Changed(Box<ChangeRecord>, Option<ListDelta>),
     /// A server is no longer there.
     Gone(Timestamp, ListOwner),
 }
@@ -183,9 +183,9 @@ impl LastLists {
                     .into_iter()
                     .try_for_each(|(kind, list)| self.compare(time, &owner, &kind, list, at_start, known, batch))
             }
-            LogEntry::Changed(record, Some(delta)) => self.change(record, delta, known, batch),
+            LogEntry::Changed(record, Some(delta)) => self.change(*record, delta, known, batch),
             LogEntry::Changed(record, None) => {
-                batch.records.push(record);
+                batch.records.push(*record);
                 Ok(())
             }
             LogEntry::Gone(time, owner) => {
@@ -351,6 +351,8 @@ impl Names {
             changed: self.changed.into_iter().map(changed).collect(),
             while_down,
             held: false,
+            severity: None,
+            remarks: Vec::new(),
             omitted,
             lost: 0,
         })

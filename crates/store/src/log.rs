@@ -127,7 +127,7 @@ impl ChangeLog {
 
     /// Hands over a change. `delta` is what it makes of the lists that the next process compares with. Does not wait.
     pub fn append(&self, record: ChangeRecord, delta: Option<ListDelta>) {
-        self.hand_over(LogEntry::Changed(record, delta));
+        self.hand_over(LogEntry::Changed(Box::new(record), delta));
     }
 
     /// A process begins with these servers: what it lists first is compared with what was known last. Does not wait.

@@ -34,12 +34,29 @@ pub struct ChangeRecord {
     /// Whether nobody sees it yet: the server offers it, and it waits for approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// How much it matters: `suspect`, `breaking`, `wording` or `quiet`. Absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<String>,
+    /// Why, for the items that make it breaking or suspect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<ItemRemark>,
     /// How many names were left out of the three lists because there were too many.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: u64,
     /// How many changes before this one could not be recorded. The log sets it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
+}
+
+/// Why a change of one item matters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemRemark {
+    /// What the server calls the item.
+    pub name: String,
+    /// How much it matters, as in the record.
+    pub severity: String,
+    /// The reasons in words, the loudest first. They may hold text of the server.
+    pub reasons: Vec<String>,
 }
 
 /// One item that is there before and after.
@@ -75,7 +92,8 @@ impl ChangeRecord {
     pub(crate) fn weight(&self) -> usize {
         let names = self.added.iter().chain(&self.removed).map(|name| name.len() + 24).sum::<usize>();
         let changed = self.changed.iter().map(ChangedItem::weight).sum::<usize>();
-        self.server.len() + names + changed + 128
+        let remarks = self.remarks.iter().map(|remark| remark.reasons.iter().map(String::len).sum::<usize>() + 128);
+        self.server.len() + names + changed + remarks.sum::<usize>() + 128
     }
 }
 

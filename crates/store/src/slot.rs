@@ -129,6 +129,8 @@ mod tests {
             changed: Vec::new(),
             while_down: false,
             held: false,
+            severity: None,
+            remarks: Vec::new(),
             omitted: 0,
             lost: 0,
         }

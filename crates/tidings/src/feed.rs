@@ -14,6 +14,7 @@ use tidings_store::{
 use tidings_wire::one_line;
 
 use crate::data::DataDir;
+use crate::weight::{self, ToolNames};
 
 /// How large a value may be, before or after, to be kept for the diff.
 const VALUE: usize = 16 << 10;
@@ -39,12 +40,12 @@ pub(crate) fn log(store: Store) -> ChangeLog {
     ChangeLog::start(move || store, LogLimits::default())
 }
 
-/// The engine's way to the log.
-pub(crate) fn journal(log: &ChangeLog) -> Arc<dyn Journal> {
-    Arc::new(FeedRecorder(log.clone()))
+/// The engine's way to the log. `names` are those of the tools that there are.
+pub(crate) fn journal(log: &ChangeLog, names: ToolNames) -> Arc<dyn Journal> {
+    Arc::new(FeedRecorder(log.clone(), names))
 }
 
-struct FeedRecorder(ChangeLog);
+struct FeedRecorder(ChangeLog, ToolNames);
 
 impl Journal for FeedRecorder {
     fn began(&self, servers: Vec<JournalServer>) {
@@ -61,7 +62,8 @@ impl Journal for FeedRecorder {
     }
 
     fn record(&self, change: Change) {
-        let record = record(&change);
+        let mut record = record(&change);
+        weight::weigh(&change, &self.1, &mut record);
         // What is held is not in the lists that clients see, and so not in what is known of them.
         if change.held {
             return self.0.append(record, None);
@@ -115,6 +117,8 @@ fn record(change: &Change) -> ChangeRecord {
         changed: change.changed.iter().take(MOST_NAMES).map(|item| changed(item, &mut room)).collect(),
         while_down: false,
         held: change.held,
+        severity: None,
+        remarks: Vec::new(),
         omitted: lengths.into_iter().map(|length| length.saturating_sub(MOST_NAMES) as u64).sum(),
         lost: 0,
     }

@@ -23,6 +23,7 @@ mod secret;
 mod session_archive;
 mod settings;
 mod trust;
+mod weight;
 mod wiring;
 
 use std::process::ExitCode;

@@ -7,16 +7,7 @@ use std::sync::OnceLock;
 
 use anstyle::Style;
 
-/// Whether a character does something else than to be seen.
-pub(crate) fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{fdd0}'..='\u{fdef}'
-            // Tags spell whole sentences that nobody sees.
-            | '\u{e0000}'..='\u{e0fff}')
-}
+pub(crate) use tidings_diff::is_deceptive;
 
 /// The text with every such character spelled out, but for the ends of lines and tabs.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {

@@ -68,6 +68,8 @@ pub struct Change {
     pub changed: Vec<ChangedDefinition>,
     /// The hash of what each item says that came or changed.
     pub digests: Vec<ItemDigest>,
+    /// What each item of `added` says, as raw JSON, in the same order.
+    pub definitions: Vec<Bytes>,
     /// Whether nobody sees it yet: the server offers it, and it waits for approval.
     pub held: bool,
 }
@@ -135,6 +137,7 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
             server: server.clone(),
             kind,
             digests,
+            definitions: definitions(new, &difference.added),
             held: false,
             changed: difference.changed.iter().map(|item| definition(&item.key, &item.fields)).collect(),
             added: difference.added,
@@ -153,6 +156,11 @@ fn definition(old: &OfferList, new: &OfferList, key: &LocalName, fields: &[Strin
         after: new.and_then(|item| member(item, name)),
     };
     ChangedDefinition { key: key.clone(), fields: fields.iter().map(field).collect() }
+}
+
+/// What items of a list say.
+fn definitions(list: &OfferList, keys: &[LocalName]) -> Vec<Bytes> {
+    keys.iter().map(|key| list.get(key).map(|item| item.raw.clone()).unwrap_or_default()).collect()
 }
 
 /// What a server offers since now and nobody sees, to whoever keeps the journal.
@@ -178,8 +186,9 @@ pub(crate) fn tell_held(journal: &dyn Journal, server: &JournalServer, held: &[H
             .into_iter()
             .partition(|key| held.iter().any(|held| held.item.key == *key && held.approved.is_some()));
         changed.extend(unknown.into_iter().map(|key| ChangedDefinition { key, fields: Vec::new() }));
+        let definitions = definitions(&new, &added);
         let (removed, digests, server) = (Vec::new(), Vec::new(), server.clone());
-        journal.record(Change { time, server, kind, added, removed, changed, digests, held: true });
+        journal.record(Change { time, server, kind, added, removed, changed, digests, definitions, held: true });
     }
 }
 

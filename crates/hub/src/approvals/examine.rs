@@ -35,35 +35,6 @@ pub struct DefinitionFinding {
     pub text: String,
 }
 
-/// Words that speak to the model about its behaviour, and not about the tool.
-const INSTRUCTIONS: &[&str] = &[
-    "ignore all",
-    "ignore any",
-    "ignore previous",
-    "ignore prior",
-    "ignore the above",
-    "ignore your",
-    "ignore other",
-    "disregard",
-    "do not tell",
-    "don't tell",
-    "never tell",
-    "do not mention",
-    "don't mention",
-    "do not inform",
-    "do not reveal",
-    "do not ask the user",
-    "without telling",
-    "without asking the user",
-    "without the user",
-    "system prompt",
-    "<important>",
-    "<system>",
-    "before using any other tool",
-    "before any other tool",
-    "instead of any other tool",
-];
-
 /// How deep a definition is read.
 const DEPTH: usize = 32;
 /// How long a word must be to name a tool of another server.
@@ -92,7 +63,7 @@ pub fn examine(
     // Hidden characters between the letters must not hide the words.
     let plain: String = texts.join("\n").chars().filter(|c| !is_hidden(*c)).collect::<String>().to_lowercase();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said: Vec<&str> = INSTRUCTIONS.iter().copied().filter(|words| plain.contains(words)).collect();
+    let said: Vec<&str> = tidings_diff::INSTRUCTIONS.iter().copied().filter(|words| plain.contains(words)).collect();
     if !said.is_empty() {
         let text = format!("speaks to the model: \"{}\"", said.join("\", \""));
         found(FindingSeverity::Suspect, "instructions", text);
@@ -149,12 +120,7 @@ fn required(of: &Value) -> BTreeSet<&str> {
 
 /// Whether a character is there to be read by programs only.
 fn is_hidden(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            // Tags spell whole sentences that nobody sees.
-            | '\u{e0000}'..='\u{e0fff}')
+    tidings_diff::is_deceptive(c) && !matches!(c, '\n' | '\r' | '\t')
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl House {
         let removed = removed.iter().map(|name| (*name).into()).collect();
         let delta = ListDelta { owner: owner(server), put: items(put), removed };
         let record = names.record(now(), &owner(server), kind, false).unwrap();
-        self.take(LogEntry::Changed(record, Some(delta)))
+        self.take(LogEntry::Changed(Box::new(record), Some(delta)))
     }
 }
 

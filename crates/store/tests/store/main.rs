@@ -28,6 +28,8 @@ fn added_at(name: &str, time: Timestamp) -> ChangeRecord {
         changed: Vec::new(),
         while_down: false,
         held: false,
+        severity: None,
+        remarks: Vec::new(),
         omitted: 0,
         lost: 0,
     }

@@ -1,9 +1,7 @@
 //! `tidings changes`: the change feed, from the running gateway or from its store.
 
-pub(super) mod diff;
 pub(super) mod render;
 mod source;
-mod structure;
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Cli;
 use crate::data::{AnnouncedGateway, DataDir};
 use crate::failure::CommandFailure;
+use crate::weight::ToolNames;
 use crate::{access, ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
 
 /// How long a process that is about to leave may hold the store.
@@ -65,7 +66,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let archive = session_archive::of(&store);
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
     let log = feed::log(store);
-    let gateway = prepared.start(None, Some(feed::journal(&log)), trail);
+    let names = ToolNames::default();
+    let gateway = prepared.start(None, Some(feed::journal(&log, names.clone())), trail);
+    names.begin(&gateway);
     let url = format!("http://{}", banner::reachable(address));
     let announced = data.announce(&url);
     if matches!(announced, AnnouncedGateway::Here { .. }) {

@@ -13,6 +13,7 @@ use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
 use crate::trust::Untrusted;
+use crate::weight::ToolNames;
 use crate::wiring::{GatewayInputs, PreparedGateway};
 use crate::{ending, feed, logging, reload, settings, standard, wiring};
 
@@ -73,15 +74,18 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let log = feed::log(store);
     let registry = prepared.registry();
     let reloading = tokio::spawn(reload::follow(registry.clone(), prepared.consent(), stop.clone()));
-    let journal = feed::journal(&log);
-    let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), |first| {
+    let names = ToolNames::default();
+    let journal = feed::journal(&log, names.clone());
+    let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), move |first| {
         if let Err(failure) = prepared.come_through(first.gateways) {
             // Nothing may be started, not even to say so: the gateway that asks shows what stands on standard error.
             eprintln!("{failure}");
             logging::flush();
             std::process::exit(1);
         }
-        prepared.start(Some((first.capabilities, first.era)), Some(journal), trail)
+        let gateway = prepared.start(Some((first.capabilities, first.era)), Some(journal), trail);
+        names.begin(&gateway);
+        gateway
     });
     // On a thread of the runtime: each message from this one would have to wake another.
     tokio::spawn(serving).await.map_err(CommandFailure::failed)?;

@@ -7,12 +7,12 @@ use jiff::Zoned;
 use serde_json::{Value, json};
 use tidings_proto::{Method, notifications};
 
-use super::changes::diff::{self, DiffLine};
 use super::terminal::{BOLD, CAME, DIM, TerminalPaint, WENT, harmless};
 use super::unreadable;
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::CommandFailure;
+use tidings_diff::DiffLine;
 
 /// How often a gateway that ended is looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -141,7 +141,7 @@ impl WatchRun<'_> {
         }
         let (old, new) = (text_of(before), text_of(now));
         let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-        let lines = diff::lines(&old, &new, AROUND);
+        let lines = tidings_diff::lines(&old, &new, AROUND);
         let mut out = String::new();
         for line in lines.iter().take(MOST) {
             let shown = match line {

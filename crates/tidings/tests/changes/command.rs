@@ -35,11 +35,12 @@ fn timeless(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-const EXPECTED: &str = r#"TIME  one  tools  #1
+const EXPECTED: &str = r#"TIME  one  tools  ▲ breaking  #1
   + new
   - echo
 
-TIME  one  tools  #2
+TIME  one  tools  ◆ suspect  #2
+  ◆ new has got a character that nobody sees (U+001B)
   ~ new (description, inputSchema)
     description
       + Looks for words.
@@ -47,7 +48,8 @@ TIME  one  tools  #2
     inputSchema
       + properties: {"q":{"type":"string"}}
 
-TIME  one  tools  #3
+TIME  one  tools  ▲ breaking  #3
+  ▲ new q allows less
   ~ new (inputSchema)
       + properties.n: {"type":"integer"}
       - properties.q.type: "string"

@@ -156,7 +156,12 @@ async fn what_changed_while_the_gateway_was_down_is_recorded_once_and_marked() {
         assert_eq!(page["changes"].as_array().unwrap()[before]["while_down"], true);
         let shown = gateway.command(&["changes"]).await;
         let shown = String::from_utf8_lossy(&shown.stdout);
-        assert!(shown.contains("while the gateway was down\n  + new\n  - last\n  ~ search\n"), "{shown}");
+        assert!(
+            shown.contains(
+                "while the gateway was down\n  ▲ search what changed is not known\n  + new\n  - last\n  ~ search\n"
+            ),
+            "{shown}"
+        );
         assert!(gateway.terminate().await.success());
         let gateway = gateway.again().await;
         wait_ready(&gateway, "one").await;

@@ -6,11 +6,11 @@ use anstyle::Style;
 use jiff::Zoned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidings_store::{ChangeRecord, ChangedItem, FieldChange};
+use tidings_diff::{DiffLine, PathChange, Severity};
+use tidings_store::{ChangeRecord, ChangedItem, FieldChange, ItemRemark};
 
-use super::diff::{self, DiffLine};
-use super::structure::{self, ValueLine};
-use crate::commands::terminal::{BOLD, CAME, DIM, KIND, OTHER, TerminalPaint, WENT, harmless};
+use crate::commands::terminal::{BOLD, CAME, DIM, KIND, OTHER, TerminalPaint, WENT, cut, harmless};
+use crate::weight;
 
 /// How many names are shown of one list.
 const NAMES: usize = 30;
@@ -49,18 +49,23 @@ impl ChangePage {
         let time = record.time.to_zoned(now.time_zone().clone());
         let form = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
         let held = if record.held { "  held: tidings approvals" } else { "" };
+        let (severity, remarks) = weight::of_record(record);
         let down = if record.while_down { "  while the gateway was down" } else { "" };
         let _ = writeln!(
             out,
-            "{}  {}  {}  {}",
+            "{}  {}  {}  {}{}",
             paint.styled(DIM, &time.strftime(form).to_string()),
             paint.styled(BOLD, &harmless(&record.server)),
             paint.styled(KIND, &harmless(&record.kind.replace('_', " "))),
+            weighty(paint, severity),
             paint.styled(DIM, &format!("#{}{down}{held}", record.seq)),
         );
         if record.lost > 0 {
             let text = format!("  ! {} earlier changes could not be recorded", record.lost);
             let _ = writeln!(out, "{}", paint.styled(WENT, &text));
+        }
+        for remark in remarks.iter().take(NAMES) {
+            self.remark(&mut out, remark);
         }
         self.names(&mut out, CAME, '+', &record.added);
         self.names(&mut out, WENT, '-', &record.removed);
@@ -70,6 +75,16 @@ impl ChangePage {
         self.more(&mut out, '~', record.changed.len().saturating_sub(NAMES) as u64);
         self.more(&mut out, ' ', record.omitted);
         out
+    }
+
+    fn remark(&self, out: &mut String, remark: &ItemRemark) {
+        let severity = Severity::named(&remark.severity).unwrap_or_default();
+        for reason in &remark.reasons {
+            let line = format!("{} {} {}", severity.shape(), harmless(&remark.name), harmless(reason));
+            let line = self.paint.width.map_or_else(|| line.clone(), |width| cut(&line, width.saturating_sub(2)));
+            let style = if severity == Severity::Suspect { WENT } else { OTHER };
+            let _ = writeln!(out, "  {}", self.paint.styled(style, &line));
+        }
     }
 
     fn names(&self, out: &mut String, style: Style, sign: char, names: &[String]) {
@@ -110,13 +125,21 @@ impl ChangePage {
         }
         let (before, after) = (value(change.before.as_deref()), value(change.after.as_deref()));
         let (old, new) = (text(before.as_ref()), text(after.as_ref()));
-        let parts = structure::parts(before.as_ref(), after.as_ref());
+        let parts: Vec<[Option<String>; 2]> = tidings_diff::paths(before.as_ref(), after.as_ref())
+            .iter()
+            .map(|part: &PathChange| [part.gone(), part.come()])
+            .collect();
         // Text is compared line by line, everything else by its structure.
         let lines = match (&old, &new) {
             (Some(old), Some(new)) => {
-                diff::lines(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>(), AROUND)
+                tidings_diff::lines(&old.lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>(), AROUND)
             }
-            _ => parts.iter().map(ValueLine::line).collect(),
+            _ => parts
+                .iter()
+                .flat_map(|[gone, come]| {
+                    [gone.as_deref().map(DiffLine::Gone), come.as_deref().map(DiffLine::Come)].into_iter().flatten()
+                })
+                .collect(),
         };
         let shown = lines.len().min(LINES);
         let mut at = 0;
@@ -150,7 +173,7 @@ impl ChangePage {
         match self.paint.width {
             Some(width) => {
                 let room = width.saturating_sub(INDENT.len() + 2).max(24);
-                diff::shortened(&old, &new, room)
+                tidings_diff::shortened(&old, &new, room)
             }
             None => (old, new),
         }
@@ -160,6 +183,16 @@ impl ChangePage {
         let line = self.paint.styled(style, format!("{sign} {line}").trim_end());
         let _ = writeln!(out, "{INDENT}{line}");
     }
+}
+
+/// What is said only of changes that somebody should look at.
+fn weighty(paint: TerminalPaint, severity: Severity) -> String {
+    let style = match severity {
+        Severity::Quiet | Severity::Wording => return String::new(),
+        Severity::Breaking => OTHER,
+        Severity::Suspect => WENT,
+    };
+    format!("{}  ", paint.styled(style, &format!("{} {}", severity.shape(), severity.as_str())))
 }
 
 fn value(raw: Option<&RawValue>) -> Option<Value> {
@@ -197,7 +230,8 @@ mod tests {
             r#"{"seq":7,"time":"2026-11-15T10:59:58.5Z","server":"s","kind":"resource_templates",
                 "added":["a"],"removed":["b"],"changed":[{"name":"c","fields":["x"],"diff":[{"field":"x","after":1}]}]}"#,
         );
-        let expected = "\u{1b}[2m11:59:58\u{1b}[0m  \u{1b}[1ms\u{1b}[0m  \u{1b}[36mresource templates\u{1b}[0m  \u{1b}[2m#7\u{1b}[0m\n  \
+        let expected = "\u{1b}[2m11:59:58\u{1b}[0m  \u{1b}[1ms\u{1b}[0m  \u{1b}[36mresource templates\u{1b}[0m  \u{1b}[33m▲ breaking\u{1b}[0m  \
+                        \u{1b}[2m#7\u{1b}[0m\n  \u{1b}[33m▲ c x changed, and its meaning is not known here\u{1b}[0m\n  \
                         \u{1b}[32m+ a\u{1b}[0m\n  \u{1b}[31m- b\u{1b}[0m\n  \u{1b}[33m~ c\u{1b}[0m \u{1b}[2m(x)\u{1b}[0m\n      \
                         \u{1b}[32m+ 1\u{1b}[0m\n";
         let shown = page(true, Some(80)).change(&change, &now());
@@ -211,7 +245,7 @@ mod tests {
             r#"{"seq":7,"time":"2026-11-15T10:59:58.5Z","server":"s","kind":"tools","added":["a"],"removed":[],
                 "changed":[{"name":"c","fields":[]}],"while_down":true}"#,
         );
-        let expected = "11:59:58  s  tools  #7  while the gateway was down\n  + a\n  ~ c\n";
+        let expected = "11:59:58  s  tools  ▲ breaking  #7  while the gateway was down\n  ▲ c what changed is not known\n  + a\n  ~ c\n";
         assert_eq!(page(false, None).change(&change, &now()), expected);
     }
 

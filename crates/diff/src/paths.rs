@@ -4,34 +4,50 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::diff::{self, DiffLine};
+use crate::lines::{DiffLine, lines};
 
-/// A value that came or went, as one line with its path.
+/// A value that came, went or became another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ValueLine {
-    Gone(String),
-    Come(String),
+pub struct PathChange {
+    /// Where it stands: `properties.n.default`, `required[]`; empty for the whole.
+    pub path: String,
+    /// The value before, as JSON; a text is given as such in [`Self::texts`].
+    pub before: Option<Value>,
+    /// The value of now.
+    pub after: Option<Value>,
 }
 
-impl ValueLine {
-    /// As a line of a difference.
-    pub(super) fn line(&self) -> DiffLine<'_> {
-        match self {
-            Self::Gone(text) => DiffLine::Gone(text),
-            Self::Come(text) => DiffLine::Come(text),
-        }
+impl PathChange {
+    /// Both values, where both are texts: what differs in them can be told word by word.
+    pub fn texts(&self) -> Option<(&str, &str)> {
+        Some((self.before.as_ref()?.as_str()?, self.after.as_ref()?.as_str()?))
+    }
+
+    /// The value before as one line with its path.
+    pub fn gone(&self) -> Option<String> {
+        self.before.as_ref().map(|value| self.line(value))
+    }
+
+    /// The value of now as one line with its path.
+    pub fn come(&self) -> Option<String> {
+        self.after.as_ref().map(|value| self.line(value))
+    }
+
+    fn line(&self, value: &Value) -> String {
+        if self.path.is_empty() { value.to_string() } else { format!("{}: {value}", self.path) }
     }
 }
 
 /// What differs, in the order of the paths.
-pub(super) fn parts(before: Option<&Value>, after: Option<&Value>) -> Vec<ValueLine> {
+pub fn paths(before: Option<&Value>, after: Option<&Value>) -> Vec<PathChange> {
     let mut out = Vec::new();
     compare("", before, after, &mut out);
     out
 }
 
-fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut Vec<ValueLine>) {
+fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut Vec<PathChange>) {
     match (before, after) {
+        (None, None) => {}
         (Some(old), Some(new)) if old == new => {}
         (Some(Value::Object(old)), Some(Value::Object(new))) => {
             let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -47,32 +63,30 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut 
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) => elements(path, old, new, out),
         (old, new) => {
-            out.extend(old.map(|value| ValueLine::Gone(line(path, &value.to_string()))));
-            out.extend(new.map(|value| ValueLine::Come(line(path, &value.to_string()))));
+            out.push(PathChange { path: path.to_owned(), before: old.cloned(), after: new.cloned() });
         }
     }
 }
 
 /// Elements that came and went; those in both are not told.
-fn elements(path: &str, old: &[Value], new: &[Value], out: &mut Vec<ValueLine>) {
+fn elements(path: &str, old: &[Value], new: &[Value], out: &mut Vec<PathChange>) {
     let [old, new] = [old, new].map(|side| side.iter().map(Value::to_string).collect::<Vec<_>>());
     let [old, new] = [&old, &new].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
     let path = format!("{path}[]");
-    for element in diff::lines(&old, &new, 0) {
-        match element {
-            DiffLine::Gone(text) => out.push(ValueLine::Gone(line(&path, text))),
-            DiffLine::Come(text) => out.push(ValueLine::Come(line(&path, text))),
-            DiffLine::Same(_) | DiffLine::Skipped => {}
-        }
+    // The text is JSON that was made a moment ago.
+    let value = |text: &str| serde_json::from_str(text).ok();
+    for element in lines(&old, &new, 0) {
+        let (before, after) = match element {
+            DiffLine::Gone(text) => (value(text), None),
+            DiffLine::Come(text) => (None, value(text)),
+            DiffLine::Same(_) | DiffLine::Skipped => continue,
+        };
+        out.push(PathChange { path: path.clone(), before, after });
     }
 }
 
 fn member(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
-fn line(path: &str, value: &str) -> String {
-    if path.is_empty() { value.to_owned() } else { format!("{path}: {value}") }
 }
 
 #[cfg(test)]
@@ -82,11 +96,10 @@ mod tests {
     use super::*;
 
     fn told(before: &Value, after: &Value) -> Vec<String> {
-        let sign = |part: &ValueLine| match part {
-            ValueLine::Gone(line) => format!("- {line}"),
-            ValueLine::Come(line) => format!("+ {line}"),
+        let sides = |part: &PathChange| {
+            [part.gone().map(|line| format!("- {line}")), part.come().map(|line| format!("+ {line}"))]
         };
-        parts(Some(before), Some(after)).iter().map(sign).collect()
+        paths(Some(before), Some(after)).iter().flat_map(sides).flatten().collect()
     }
 
     #[test]
@@ -113,7 +126,7 @@ mod tests {
     #[test]
     fn another_type_is_another_value() {
         assert_eq!(told(&json!({"a": []}), &json!({"a": {}})), ["- a: []", "+ a: {}"]);
-        assert_eq!(parts(None, Some(&json!([1]))), [ValueLine::Come("[1]".into())]);
-        assert_eq!(parts(Some(&json!(1)), None), [ValueLine::Gone("1".into())]);
+        assert_eq!(paths(None, Some(&json!([1])))[0].come(), Some("[1]".into()));
+        assert_eq!(paths(Some(&json!(1)), None)[0].gone(), Some("1".into()));
     }
 }
