@@ -22,7 +22,7 @@ use tidings_wire::{Frame, FrameLimits, RawId, request, response};
 
 const CALLS: usize = 10_000;
 /// Calls that are begun together: what they need meanwhile is used again by the next ones.
-const AT_ONCE: usize = 200;
+const AT_ONCE: usize = 100;
 const MOST_EACH: usize = 4 << 10;
 const METHOD: &str = "elicitation/create";
 

@@ -239,6 +239,8 @@ async fn a_retry_that_was_in_time_can_be_repeated_after_its_time() {
     });
     let server = server.tool("forgotten", |call| async move {
         call.elicit(form("anybody?")).await.ok();
+        // One that is over by itself is not cancelled.
+        call.cancelled().await;
         call.ok_text("nobody")
     });
     let server = server.http().await;
