@@ -16,13 +16,13 @@ const QUIET: Duration = Duration::from_secs(15);
 const KEEP_ALIVE: &[u8] = b": \n\n";
 
 /// Where events come from.
-pub(crate) trait EventSource: Send + 'static {
+pub trait EventSource: Send + 'static {
     /// The next event, encoded; `None` at the end. May be dropped and called again without loss.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
 /// The answer that goes on until there are no more events, or `ending` rings.
-pub(crate) fn respond(events: impl EventSource, ending: CancellationToken) -> Response {
+pub fn respond(events: impl EventSource, ending: CancellationToken) -> Response {
     let chunks = stream::unfold((events, ending, true), async |(mut events, ending, first)| {
         // Whoever asks knows from the first bytes that nothing is missed from now on.
         let chunk = if first { Bytes::from_static(KEEP_ALIVE) } else { next(&mut events, &ending).await? };

@@ -7,6 +7,7 @@ mod audit;
 mod changes;
 mod events;
 mod hooks;
+mod links;
 mod log_feed;
 mod manage;
 mod metrics;
@@ -21,7 +22,9 @@ mod subscriptions;
 mod tools;
 
 pub use approvals::{DecisionFault, approvals, decide, offered};
+pub use events::{EventSource, respond as event_stream};
 pub use hooks::hooks;
+pub use links::{LinkRequest, PageLink, PageLinks};
 pub use offers::offers;
 pub use servers::describe;
 pub use tools::tools;
@@ -49,6 +52,7 @@ struct AdminShared {
     search: Arc<dyn SearchControl>,
     changes: ChangeLog,
     audit: Option<AuditLog>,
+    links: Option<Arc<dyn PageLinks>>,
     keys: AccessTokens,
 }
 
@@ -65,6 +69,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::POST, "/batch", post(manage::batch)),
         (Method::GET, "/changes", get(changes::list)),
         (Method::GET, "/changes/stream", get(changes::stream)),
+        (Method::POST, "/links", post(links::make)),
         (Method::GET, "/lock", get(approvals::lock)),
         (Method::GET, "/openapi.json", get(openapi::show)),
         (Method::GET, "/prompts", get(offers::prompts)),
@@ -100,12 +105,14 @@ pub struct AdminParts {
     pub changes: ChangeLog,
     /// The audit log, unless it is off.
     pub audit: Option<AuditLog>,
+    /// Makes links to the page, where there is one.
+    pub links: Option<Arc<dyn PageLinks>>,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, search, changes, audit } = parts;
-    let admin = AdminShared { gateway, registry, index, search, changes, audit, keys };
+    let AdminParts { gateway, registry, index, search, changes, audit, links } = parts;
+    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {
@@ -119,16 +126,12 @@ pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
     }
     Router::new()
         .merge(metrics)
-        .route("/", get(front))
         // Open to everybody: probes have no token, and the answers tell nothing.
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .nest("/api/v1", api)
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page; the MCP endpoint is /mcp") })
         .with_state(admin)
-}
-async fn front() -> &'static str {
-    "Tidings is running. The MCP endpoint is /mcp; `tidings servers` shows what is behind it.\n"
 }
 
 async fn ready(State(admin): State<AdminShared>) -> Response {

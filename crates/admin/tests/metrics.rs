@@ -85,6 +85,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         index: Arc::default(),
         search: Arc::new(NoSearch),
         changes: changes.clone(),
+        links: None,
         audit: None,
     }
 }

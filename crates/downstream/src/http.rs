@@ -58,6 +58,8 @@ pub struct EndpointOptions {
     pub tokens: AccessTokens,
     /// Whether only this machine can connect, so that foreign `Host` headers are an attack.
     pub loopback: bool,
+    /// A host name by which only this machine reaches the gateway, besides `localhost` and the loopback addresses.
+    pub own_name: Option<Arc<str>>,
     /// How many legacy sessions there may be.
     pub max_sessions: usize,
     /// After how long without a request or a stream a session ends.
@@ -82,6 +84,7 @@ impl Default for EndpointOptions {
         Self {
             tokens: AccessTokens::default(),
             loopback: true,
+            own_name: None,
             max_sessions: 10_000,
             session_idle: Duration::from_secs(60 * 60),
             silence: body::QUIET,

@@ -189,6 +189,21 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show the page of the running gateway in the browser: what changed, how servers are, what waits for approval.
+    ///
+    /// The link works once, within ten minutes; the browser is let in for seven days then.
+    #[command(after_help = "Examples:\n  tidings open\n  tidings open --print\n  tidings open --read-only --print")]
+    Open {
+        /// Print the link, and open nothing.
+        #[arg(long)]
+        print: bool,
+        /// Whoever uses the link may only look.
+        #[arg(long)]
+        read_only: bool,
+        /// Lead to the address and not to the page's own name, for browsers that do not resolve names below localhost.
+        #[arg(long)]
+        plain_host: bool,
+    },
     /// Show who is connected to the running gateway.
     #[command(after_help = "Example:\n  tidings sessions --json")]
     Sessions {

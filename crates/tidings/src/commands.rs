@@ -18,6 +18,7 @@ mod logs;
 mod man;
 mod manage;
 mod offers;
+mod open;
 mod overview;
 mod project;
 mod prompt;
@@ -67,6 +68,9 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Disable { name }) => manage::set_enabled(&cli, name, false).await,
         Some(CliCommand::Restart { name }) => manage::restart(&cli, name).await,
         Some(CliCommand::Status { json }) => status::run(&cli, *json).await,
+        Some(CliCommand::Open { print, read_only, plain_host }) => {
+            open::run(&cli, &open::OpenArgs { print: *print, read_only: *read_only, plain_host: *plain_host }).await
+        }
         Some(CliCommand::Sessions { json }) => sessions::run(&cli, *json).await,
         Some(CliCommand::Resources { limit, json }) => offers::run(&cli, ListKind::Resources, *limit, *json).await,
         Some(CliCommand::Prompts { limit, json }) => offers::run(&cli, ListKind::Prompts, *limit, *json).await,

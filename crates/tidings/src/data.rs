@@ -89,6 +89,25 @@ impl DataDir {
         key_of(&written).ok_or_else(|| CommandFailure::Failed(format!("{}: is not a key", path.display())))
     }
 
+    /// The host name of the page: nobody can guess it, and it is the same over restarts, so that a browser keeps its key.
+    pub(crate) fn page_host(&self) -> Result<String, CommandFailure> {
+        let path = self.0.join("page.host");
+        let is_ours = |name: &String| name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let kept = std::fs::read_to_string(&path).ok().map(|name| name.trim().to_owned()).filter(is_ours);
+        let name = match kept {
+            Some(name) => name,
+            None => {
+                let mut name = secret::fresh()?;
+                name.truncate(8);
+                if let Err(error) = write_private_whole(&path, name.as_bytes()) {
+                    tracing::warn!(%error, "the name of the page is not kept; browsers have to be let in again after a restart");
+                }
+                name
+            }
+        };
+        Ok(format!("tidings-{name}.localhost"))
+    }
+
     /// Says where this process serves, until the guard is dropped. The first gateway on a directory owns that word.
     pub(crate) fn announce(&self, url: &str) -> AnnouncedGateway {
         match self.try_announce(url) {

@@ -47,6 +47,12 @@ impl Demo {
         Ok(Some(Self { project: folder.join("project"), notes: folder.join("notes") }))
     }
 
+    /// The command by which a newcomer sees a change: a new tool.
+    pub(crate) fn change(&self) -> String {
+        let project = self.project.display();
+        format!("cp {project}/tools/clock.sh {project}/tools/mine.sh")
+    }
+
     /// Its tools are ours, or the user's own by now: they may run.
     pub(crate) fn environment(&self) -> [(String, String); 1] {
         [("MCPBASH_TOOL_ALLOWLIST".to_owned(), "*".to_owned())]

@@ -17,6 +17,7 @@ mod feed;
 mod limits;
 mod lock_files;
 mod logging;
+mod page;
 mod plain_text;
 mod reload;
 mod secret;

@@ -92,7 +92,7 @@ impl HttpEndpoint {
 
     /// Pages of other sites may not drive this one.
     pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RefusedRequest> {
-        if guard::allowed(headers, self.options.loopback) {
+        if guard::allowed(headers, self.options.loopback, self.options.own_name.as_deref()) {
             return Ok(());
         }
         Err(RefusedRequest::new(403, "requests with this Origin or Host are not accepted"))

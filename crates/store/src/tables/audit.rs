@@ -267,10 +267,15 @@ fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Err
     };
     let lines = |block: &[u8]| -> Vec<Vec<u8>> { lines_of(block).map(<[u8]>::to_vec).collect() };
     match query.from {
-        QueryStart::Newest => {
-            'blocks: for block in blocks.range(0..)?.rev() {
+        QueryStart::Newest | QueryStart::Before(_) => {
+            let end = if let QueryStart::Before(before) = query.from { before } else { u64::MAX };
+            'blocks: for block in blocks.range(..end)?.rev() {
                 let (first, block) = block?;
                 for (at, line) in lines(block.value().2).iter().enumerate().rev() {
+                    // The block that the number stands in began before it.
+                    if first.value() + at as u64 >= end {
+                        continue;
+                    }
                     if take(first.value() + at as u64, line, &mut found.rows).is_none() {
                         break 'blocks;
                     }
@@ -299,7 +304,7 @@ fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Err
                     let wanted = match query.from {
                         QueryStart::After(after) => seq > after,
                         QueryStart::Time(since) => time_of(line).is_none_or(|time| time >= since),
-                        QueryStart::Newest => true,
+                        QueryStart::Newest | QueryStart::Before(_) => true,
                     };
                     if wanted && take(seq, line, &mut found.rows).is_none() {
                         break 'forward;

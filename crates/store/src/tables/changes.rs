@@ -56,6 +56,15 @@ pub enum QueryStart {
     Time(u64),
     /// As many of the newest as there may be.
     Newest,
+    /// As many of the newest as there may be among those before this number.
+    Before(u64),
+}
+
+impl QueryStart {
+    /// Whether rows are taken from the end.
+    fn is_backward(self) -> bool {
+        matches!(self, Self::Newest | Self::Before(_))
+    }
 }
 
 /// What was found, oldest first.
@@ -142,7 +151,7 @@ impl ChangeRowStorage {
                     QueryStart::After(_) | QueryStart::Time(_) => {
                         let _ = memory.rows.iter().try_for_each(|row| gathered.take(row.seq, row.time, &row.json));
                     }
-                    QueryStart::Newest => {
+                    QueryStart::Newest | QueryStart::Before(_) => {
                         let _ =
                             memory.rows.iter().rev().try_for_each(|row| gathered.take(row.seq, row.time, &row.json));
                     }
@@ -271,10 +280,11 @@ fn read(database: &Database, query: ChangeQuery, last: u64) -> Result<ChangeRows
     let mut gathered = GatheredRows::new(query);
     let mut range = match query.from {
         QueryStart::After(seq) => rows.range(seq.saturating_add(1)..)?,
+        QueryStart::Before(seq) => rows.range(..seq)?,
         QueryStart::Time(_) | QueryStart::Newest => rows.range(0..)?,
     };
     loop {
-        let next = if matches!(query.from, QueryStart::Newest) { range.next_back() } else { range.next() };
+        let next = if query.from.is_backward() { range.next_back() } else { range.next() };
         let Some((seq, row)) = next.transpose()? else { break };
         let (time, json) = row.value();
         if gathered.take(seq.value(), time, json).is_none() {
@@ -320,6 +330,7 @@ impl GatheredRows {
             QueryStart::After(after) => seq > after,
             // Clocks can be set back, so every row is looked at.
             QueryStart::Time(since) => time >= since,
+            QueryStart::Before(before) => seq < before,
             QueryStart::Newest => true,
         };
         if !wanted {
@@ -335,7 +346,7 @@ impl GatheredRows {
     }
 
     fn finish(mut self, last: u64) -> ChangeRows {
-        if matches!(self.query.from, QueryStart::Newest) {
+        if self.query.from.is_backward() {
             self.rows.reverse();
         }
         // A row may have come after the last number was read.

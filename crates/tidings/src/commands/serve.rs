@@ -3,18 +3,22 @@
 mod banner;
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_admin::AdminParts;
+use tidings_admin::{AdminParts, LinkRequest};
 use tidings_config::ListenAddress;
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_store::{HookTable, ServerTable};
+use tidings_sync::Lock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
 use crate::data::{AnnouncedGateway, DataDir};
+use crate::demo::Demo;
 use crate::failure::CommandFailure;
+use crate::page::{self, PageParts, PageServer};
 use crate::weight::ToolNames;
 use crate::{access, ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
 
@@ -75,12 +79,30 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         // Only the gateway that owns the directory: two would write into one file.
         logging::keep_in(data.path());
     }
-    eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref()));
+    let page = PageServer::new(PageParts {
+        gateway: gateway.clone(),
+        registry: registry.clone(),
+        index: search.index(),
+        changes: log.clone(),
+        audit: audit.clone(),
+        host: data.page_host()?,
+        door: Lock::new(page::door_of(&data)),
+        data: data.clone(),
+        address,
+        loopback: listen.is_loopback(),
+        connect: banner::connections(&url, &address, has_tokens),
+        has_tokens,
+        demo: demo.as_ref().map(Demo::change),
+        streams: PageServer::streams(),
+    });
+    let link = page.make_link(&LinkRequest::default())?.map(|link| link.url);
+    eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref(), link.as_deref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
     let options = EndpointOptions {
         tokens: access.clients,
         loopback: listen.is_loopback(),
+        own_name: Some(page.host().into()),
         archive,
         ..EndpointOptions::default()
     };
@@ -92,8 +114,11 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         search,
         changes: log.clone(),
         audit: audit.clone(),
+        links: Some(Arc::new(page.clone())),
     };
-    let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens).merge(hooks);
+    let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens)
+        .merge(hooks)
+        .merge(page.router());
     http::serve(listener, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);

@@ -4,6 +4,7 @@
 mod api;
 mod command;
 mod feed;
+mod page;
 mod restarts;
 mod stream;
 mod summaries;

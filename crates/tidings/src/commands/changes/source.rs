@@ -129,7 +129,8 @@ async fn fetch(
             Ok(time) => format!("&since={time}"),
             Err(_) => String::new(),
         },
-        QueryStart::Newest => String::new(),
+        // No command asks so.
+        QueryStart::Newest | QueryStart::Before(_) => String::new(),
     };
     let request = Request::get(format!("{}/api/v1/{}?limit={limit}{since}", running.url, log.page()));
     let request = authorised(running, request)?;

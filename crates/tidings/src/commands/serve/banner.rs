@@ -15,31 +15,53 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The words. `url` is how this machine reaches the gateway, `address` where it listens.
-pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option<&Demo>) -> String {
+/// How a client reaches the gateway.
+fn client_url(url: &str, address: &SocketAddr) -> String {
+    if address.ip().is_unspecified() { format!("http://THIS-MACHINE:{}", address.port()) } else { url.to_owned() }
+}
+
+/// What connects each client: a command, or what to write into its file.
+pub(super) fn connections(url: &str, address: &SocketAddr, has_tokens: bool) -> Vec<(String, String)> {
+    let all = commands(&client_url(url, address), has_tokens);
+    all.into_iter().map(|(client, command)| (client.to_owned(), command)).collect()
+}
+
+fn commands(client: &str, has_tokens: bool) -> [(&'static str, String); 3] {
+    let (claude, codex, json) = match has_tokens {
+        false => ("", "", ""),
+        true => (
+            " --header \"Authorization: Bearer TOKEN\"",
+            " --bearer-token-env-var TIDINGS_TOKEN",
+            ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}",
+        ),
+    };
+    [
+        ("Claude Code", format!("claude mcp add --transport http tidings {client}/mcp{claude}")),
+        ("Codex", format!("codex mcp add tidings --url {client}/mcp{codex}")),
+        ("Cursor, others", format!("{{\"mcpServers\": {{\"tidings\": {{\"url\": \"{client}/mcp\"{json}}}}}}}")),
+    ]
+}
+
+/// The words. `page` is a link to the page. `url` is how this machine reaches the gateway, `address` where it listens.
+pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option<&Demo>, page: Option<&str>) -> String {
     let mut out = String::new();
     let mut line = |text: String| _ = writeln!(out, "{text}");
     let what = if demo.is_some() { "a demo (no server is configured yet)" } else { "your servers" };
     line(format!("Tidings serves {what} at {url}/mcp\n"));
-    let mut client = url.to_owned();
+    if let Some(page) = page {
+        line("See what changes, in a browser (the link works once; another one: tidings open):".to_owned());
+        line(format!("  {page}"));
+    }
+    let client = client_url(url, address);
     if address.ip().is_unspecified() {
-        client = format!("http://THIS-MACHINE:{}", address.port());
         line(format!(
             "From other machines it is {client}/mcp, where THIS-MACHINE is the name or address of this one.\n"
         ));
     }
     line("Connect a client: tidings connect, or by hand".to_owned());
-    let (claude, codex, json) = match has_tokens {
-        false => ("", "", String::new()),
-        true => (
-            " --header \"Authorization: Bearer TOKEN\"",
-            " --bearer-token-env-var TIDINGS_TOKEN",
-            ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}".to_owned(),
-        ),
-    };
-    line(format!("  Claude Code     claude mcp add --transport http tidings {client}/mcp{claude}"));
-    line(format!("  Codex           codex mcp add tidings --url {client}/mcp{codex}"));
-    line(format!("  Cursor, others  {{\"mcpServers\": {{\"tidings\": {{\"url\": \"{client}/mcp\"{json}}}}}}}"));
+    for (client, command) in commands(&client, has_tokens) {
+        line(format!("  {client:<15} {command}"));
+    }
     if has_tokens {
         line("TOKEN is the secret of an entry in [auth] tokens; this makes one more: tidings token NAME".to_owned());
     }
@@ -51,7 +73,7 @@ pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option
         let (project, notes) = (demo.project.display(), demo.notes.display());
         line("  tidings call echo text=hello".to_owned());
         line("See a change arrive, in another terminal:".to_owned());
-        line(format!("  a new tool      cp {project}/tools/clock.sh {project}/tools/mine.sh"));
+        line(format!("  a new tool      {}", demo.change()));
         line(format!("  a changed note  tidings watch watch://notes/todo.md, and add a line to {notes}/todo.md"));
         line("Add your own:".to_owned());
         line(format!("  scripts         tidings project scaffold tool hello --project {project}"));
@@ -68,7 +90,7 @@ mod tests {
 
     fn banner(listen: &str, has_tokens: bool) -> String {
         let address: SocketAddr = listen.parse().expect("an address");
-        of(&format!("http://{}", reachable(address)), &address, has_tokens, None)
+        of(&format!("http://{}", reachable(address)), &address, has_tokens, None, None)
     }
 
     // edges F12

@@ -1,0 +1,97 @@
+// What the page can do beyond reading: count what is new, and keys. It makes no markup; every page works without it.
+const live = document.getElementById('live');
+const pill = document.getElementById('pill');
+const feed = document.getElementById('feed');
+const title = document.title;
+let last = Number(document.body.dataset.last);
+let fresh = 0, source = null, pause = 1000, timer = 0, minute = 0;
+
+const say = (text, lost) => { if (live.textContent !== text) live.textContent = text; live.classList.toggle('lost', lost); };
+
+// The same question as the server's filter asks, as far as a headline tells.
+const fits = change => !feed || (
+  (!feed.dataset.server || feed.dataset.server === change.server)
+  && (!feed.dataset.kind || feed.dataset.kind === change.kind)
+  && (!feed.dataset.severity || feed.dataset.severity === change.severity)
+  && (!feed.dataset.text || change.names.join(' ').toLowerCase().includes(feed.dataset.text.toLowerCase())));
+
+const count = changes => {
+  for (const change of changes) if (change.seq > last) { last = change.seq; if (fits(change)) fresh += 1; }
+  if (!fresh) return;
+  document.title = `(${fresh}) ${title}`;
+  if (pill) { pill.textContent = fresh === 1 ? '1 new change' : `${fresh} new changes`; pill.hidden = false; }
+  else say(`● live · ${fresh} new`, false);
+};
+
+const open = () => {
+  if (source || document.hidden) return;
+  source = new EventSource(`/live?since=${last}`);
+  source.onopen = () => { pause = 1000; say(fresh && !pill ? `● live · ${fresh} new` : '● live', false); };
+  source.onmessage = event => count(JSON.parse(event.data));
+  source.onerror = () => {
+    close();
+    say('○ lost, trying again', true);
+    clearTimeout(timer);
+    timer = setTimeout(open, pause * (0.75 + Math.random() / 2));
+    pause = Math.min(pause * 2, 30000);
+    // The door says why.
+    fetch('/live?ask=1').then(answer => { if (answer.status === 401) location.reload(); }, () => {});
+  };
+};
+const close = () => { source?.close(); source = null; };
+
+// Six open streams block every further request of the browser, so a tab that nobody sees has none, and asks once a minute.
+const visibility = () => {
+  clearInterval(minute);
+  if (!document.hidden) return open();
+  close();
+  minute = setInterval(() => fetch(`/live?ask=1&since=${last}`).then(a => a.ok ? a.json() : []).then(count, () => {}), 60000);
+};
+document.addEventListener('visibilitychange', visibility);
+addEventListener('pagehide', close);
+visibility();
+
+const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+setInterval(() => {
+  if (document.hidden) return;
+  for (const time of document.querySelectorAll('time')) {
+    const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000));
+    const [size, unit] = units.find(([size]) => seconds >= size) ?? [1, 's'];
+    const text = `${Math.floor(seconds / size)} ${unit} ago`;
+    if (time.textContent !== text) time.textContent = text;
+  }
+}, 10000);
+
+for (const button of document.querySelectorAll('[data-copy]')) {
+  button.hidden = false;
+  button.addEventListener('click', () => navigator.clipboard.writeText(button.dataset.copy).then(() => { button.textContent = 'Copied'; }));
+}
+
+const rows = () => [...document.querySelectorAll('.row')];
+const move = step => {
+  const all = rows(), at = all.indexOf(document.activeElement?.closest('.row'));
+  const next = all[Math.max(0, Math.min(all.length - 1, at < 0 ? 0 : at + step))];
+  next?.focus(); next?.scrollIntoView({ block: 'nearest' });
+};
+let going = false;
+document.addEventListener('keydown', event => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, select, textarea, dialog')) return;
+  const row = document.activeElement?.closest('.row');
+  const key = event.key;
+  if (going) {
+    going = false;
+    const place = /^[a-z]$/.test(key) && document.querySelector(`[data-go="${key}"]`);
+    if (place) { event.preventDefault(); place.click(); }
+    return;
+  }
+  const act = {
+    j: () => move(1), k: () => move(-1), g: () => { going = true; },
+    o: () => { const all = row ? [...row.querySelectorAll('details')] : []; const wide = all.some(one => !one.open); all.forEach(one => { one.open = wide; }); },
+    '/': () => document.getElementById('search')?.focus(),
+    '?': () => document.getElementById('keys').showModal(),
+    '.': () => { if (pill && !pill.hidden) pill.click(); },
+    y: () => navigator.clipboard.writeText(new URL(row?.dataset.href ?? location.href, location.href).href),
+  }[key];
+  if (key === 'Enter' && row && document.activeElement === row && row.dataset.href) { location.href = row.dataset.href; return; }
+  if (act) { event.preventDefault(); act(); }
+});

@@ -1,0 +1,24 @@
+//! The page of the gateway, served at `/`: what changed, who was told, what each client still believes.
+//!
+//! Plain data in, HTML out. Nothing here does I/O or reads a clock; whoever serves it hands over what is known, and the time. What is not
+//! known is shown as that. All text of others passes [`foreign`], which spells out what can not be seen.
+
+mod door;
+mod parts;
+mod screens;
+
+pub use door::{DOOR_HEADERS, Door, DoorKeys, DoorSession, LinkFault};
+pub use parts::{Place, Shell, foreign};
+pub use screens::approvals::{ApprovalsScreen, HeldDefinition};
+pub use screens::calls::{CallRow, CallsScreen};
+pub use screens::connect::ConnectScreen;
+pub use screens::door::{DoorReason, door};
+pub use screens::feed::{ChangeScreen, ChangeView, FeedFilter, FeedScreen, FieldView, ItemView};
+pub use screens::problem::problem;
+pub use screens::servers::{ServerScreen, ServerView, ServersScreen};
+pub use screens::tools::{ToolView, ToolsScreen};
+
+/// The style sheet.
+pub const STYLE: &str = include_str!("../assets/page.css");
+/// The script. It adds to pages that work without it.
+pub const SCRIPT: &str = include_str!("../assets/page.js");

@@ -1,0 +1,10 @@
+//! One file a screen.
+
+pub(crate) mod approvals;
+pub(crate) mod calls;
+pub(crate) mod connect;
+pub(crate) mod door;
+pub(crate) mod feed;
+pub(crate) mod problem;
+pub(crate) mod servers;
+pub(crate) mod tools;

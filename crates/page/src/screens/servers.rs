@@ -1,0 +1,178 @@
+//! The servers, and one of them.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use crate::parts::{Place, Shell, foreign, plural};
+use crate::screens::feed::encoded;
+
+/// One server.
+#[derive(Clone, Debug, Default)]
+pub struct ServerView {
+    /// Its configured name.
+    pub name: String,
+    /// `ready`, `connecting`, `failing`, `disabled`.
+    pub state: String,
+    /// Where it is configured.
+    pub source: String,
+    /// How it is reached.
+    pub transport: String,
+    /// Its revision of the protocol.
+    pub revision: String,
+    /// How many tools, prompts and resources (with templates) it lists.
+    pub counts: [usize; 3],
+    /// How large its tools are, in bytes.
+    pub bytes: usize,
+    /// Since when it is in its state.
+    pub since: Option<Timestamp>,
+    /// How often it was connected.
+    pub connects: u64,
+    /// Why it fails.
+    pub error: Option<String>,
+    /// What is strange about it.
+    pub warning: Option<String>,
+    /// Lists that it can not give: which, why, and in how many seconds it is asked again.
+    pub failed_lists: Vec<(String, String, u64)>,
+    /// Definitions that wait for approval.
+    pub held: usize,
+    /// Whether it can be restarted and switched from here.
+    pub is_ours: bool,
+}
+
+/// All servers.
+#[derive(Clone, Debug)]
+pub struct ServersScreen {
+    /// All of them, in any order.
+    pub servers: Vec<ServerView>,
+}
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct ServerScreen {
+    /// The server.
+    pub server: ServerView,
+    /// Its tools: name and description.
+    pub tools: Vec<(String, String)>,
+}
+
+fn rank(state: &str) -> u8 {
+    match state {
+        "failing" => 0,
+        "connecting" => 1,
+        "ready" => 2,
+        _ => 3,
+    }
+}
+
+fn state(state: &str) -> Markup {
+    let (shape, class) = match state {
+        "failing" => ("▲", "bad"),
+        "connecting" => ("◐", "wait"),
+        "ready" => ("●", "ok"),
+        _ => ("○", "off"),
+    };
+    html! { span class=(class) { (shape) " " (state) } }
+}
+
+impl ServerView {
+    fn offers(&self) -> String {
+        let [tools, prompts, resources] = self.counts;
+        let mut out = vec![plural(tools, "tool")];
+        if prompts > 0 {
+            out.push(plural(prompts, "prompt"));
+        }
+        if resources > 0 {
+            out.push(plural(resources, "resource"));
+        }
+        out.join(", ")
+    }
+
+    /// What its tools cost a model that is shown all of them: about four bytes are a token.
+    fn cost(&self) -> Option<String> {
+        let tokens = self.bytes / 4;
+        let shown =
+            if tokens >= 1_000 { format!("{}.{}k", tokens / 1_000, tokens % 1_000 / 100) } else { tokens.to_string() };
+        (tokens > 0).then(|| format!("≈ {shown} tokens"))
+    }
+
+    fn trouble(&self) -> Markup {
+        html! {
+            @if let Some(error) = &self.error { p.bad { (foreign(error)) } }
+            @if let Some(warning) = &self.warning { p.wait { (foreign(warning)) } }
+            @for (list, error, again) in &self.failed_lists {
+                p.bad { "▲ " code { (foreign(list)) } " fails: " (foreign(error)) ", asked again in " (again) " s" }
+            }
+            @if self.held > 0 { p { a href="/approvals" { (plural(self.held, "definition")) " held for approval" } } }
+        }
+    }
+
+    fn buttons(&self, shell: &Shell) -> Markup {
+        let path = format!("/servers/{}", encoded(&self.name));
+        html! {
+            @if self.is_ours && self.state == "disabled" { (shell.button(&format!("{path}/enable"), "Enable", &[])) }
+            @if self.is_ours && self.state != "disabled" {
+                (shell.button(&format!("{path}/restart"), "Restart", &[]))
+                (shell.button(&format!("{path}/disable"), "Disable", &[]))
+            }
+        }
+    }
+}
+
+impl ServersScreen {
+    /// The page: trouble first.
+    pub fn page(&self, shell: &Shell) -> String {
+        let mut servers: Vec<&ServerView> = self.servers.iter().collect();
+        servers.sort_by_key(|server| (rank(&server.state), server.name.clone()));
+        let content = html! {
+            @if servers.is_empty() {
+                div.empty {
+                    p { "No server is configured. Add one:" }
+                    pre { code { "tidings add NAME -- COMMAND\ntidings add NAME --url URL" } }
+                }
+            } @else {
+                div.scroll { table.stack {
+                    thead { tr { th { "state" } th { "server" } th { "offers" } th { "reached" } th {} } }
+                    tbody {
+                        @for server in servers {
+                            tr.row tabindex="-1" data-href={ "/servers/" (encoded(&server.name)) } {
+                                td.nowrap { (state(&server.state)) }
+                                td { a href={ "/servers/" (encoded(&server.name)) } { (foreign(&server.name)) } (server.trouble()) }
+                                td { (server.offers()) @if let Some(cost) = server.cost() { br; span.muted { (cost) } } }
+                                td { (server.transport) @if !server.revision.is_empty() { " · " (server.revision) }
+                                    @if let Some(since) = server.since { br; span.muted { (shell.ago(since)) } } }
+                                td { (server.buttons(shell)) }
+                            }
+                        }
+                    }
+                } }
+                p.muted { "Tokens are an estimate: bytes of the tools' definitions ÷ 4." }
+            }
+        };
+        shell.page(Place::Servers, "Servers", &content)
+    }
+}
+
+impl ServerScreen {
+    /// The page.
+    pub fn page(&self, shell: &Shell) -> String {
+        let server = &self.server;
+        let content = html! {
+            p { (state(&server.state)) @if let Some(since) = server.since { " since " (shell.ago(since)) } " · " (server.source) }
+            (server.trouble())
+            p { (server.offers()) @if let Some(cost) = server.cost() { " · " (cost) " (estimated: bytes ÷ 4)" } }
+            p.muted { (server.transport) @if !server.revision.is_empty() { " · revision " (server.revision) }
+                " · connected " (plural(usize::try_from(server.connects).unwrap_or_default(), "time")) }
+            p { (server.buttons(shell)) }
+            p { a href={ "/?server=" (encoded(&server.name)) } { "What it changed" } " · "
+                a href={ "/calls?server=" (encoded(&server.name)) } { "Calls to it" } " · its log: " code { "tidings logs " (foreign(&server.name)) } }
+            h2 { "Tools" }
+            @if self.tools.is_empty() { p.muted { "None." } }
+            ul.rows {
+                @for (name, description) in &self.tools {
+                    li.row tabindex="-1" { code { (foreign(name)) } p { (foreign(description)) } }
+                }
+            }
+        };
+        shell.page(Place::Servers, &server.name, &content)
+    }
+}
