@@ -14,6 +14,8 @@ pub(crate) mod routing;
 pub(crate) mod seal;
 pub(crate) mod server_requests;
 mod surroundings;
+mod task_ids;
+pub(crate) mod tasks;
 pub(crate) mod unsolicited;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ pub(crate) use drive::DriveDesk;
 use ghosts::AbandonedStreams;
 use park::ParkRoom;
 use seal::Sealer;
+use tasks::TaskRoom;
 
 /// Takes requests of clients to servers, or answers them; and takes what servers say about them back.
 pub(crate) struct RequestRouter {
@@ -48,4 +51,6 @@ pub(crate) struct RequestRouter {
     pub(crate) identity: Vec<u8>,
     pub(crate) abandoned: Arc<AbandonedStreams>,
     pub(crate) drives: Arc<DriveDesk>,
+    /// What is known of tasks that servers work on.
+    pub(crate) tasks: TaskRoom,
 }

@@ -23,6 +23,7 @@ use crate::call::exchange::Exchange;
 use crate::call::park::ParkRoom;
 use crate::call::routing::RoutedTool;
 use crate::call::seal::Sealer;
+use crate::call::tasks::TaskRoom;
 use crate::call::{DriveDesk, RequestRouter};
 use crate::client::bells::FollowerBells;
 use crate::client::principal::Principal;
@@ -176,6 +177,7 @@ impl Beginning {
                 identity,
                 abandoned: Arc::default(),
                 drives: Arc::new(DriveDesk::new(sessions())),
+                tasks: TaskRoom::new(&self.runtime.settings.seal_key),
             }
         })
     }

@@ -55,7 +55,7 @@ impl ServerLifecycle {
         let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
         let several = self.pool.external() > 1;
         let reaches = |(declared, era)| match several {
-            true => (capabilities::among_several(declared), era),
+            true => (capabilities::among_several(declared, era), era),
             false => (declared, era),
         };
         let settings = &self.runtime.settings;

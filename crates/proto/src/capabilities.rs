@@ -25,12 +25,12 @@ pub fn towards_modern_server() -> Value {
 }
 
 /// What the only client of several servers declares, as far as it may reach them.
-pub fn among_several(mut capabilities: Value) -> Value {
+pub fn among_several(mut capabilities: Value, era: Era) -> Value {
     if let Some(all) = capabilities.as_object_mut() {
         // What a client declares as experimental is meant for one server; several would each take it for theirs.
         all.remove("experimental");
         if let Some(declared) = all.get_mut("extensions").and_then(Value::as_object_mut) {
-            declared.retain(|id, _| extensions::is_carried(id));
+            declared.retain(|id, _| extensions::is_carried(id, era));
         }
     }
     capabilities
@@ -102,7 +102,11 @@ pub fn for_client<'a>(
             }
         }
         // Behind several servers, and into the other era, an extension is promised only if the gateway knows how to carry it.
-        None => promise(&mut out, extensions::carried(servers.iter().map(|server| server.capabilities)), told),
+        None => promise(
+            &mut out,
+            extensions::carried(servers.iter().map(|server| server.capabilities), told.revision.era()),
+            told,
+        ),
     }
     finish(out, told)
 }
@@ -193,7 +197,7 @@ pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
     if client == Era::Modern {
         // Of extensions that the gateway does not know it can not know that both eras have them.
         out.remove("extensions");
-        declare(&mut out, extensions::carried_of(capabilities));
+        declare(&mut out, extensions::carried_of(capabilities, Era::Legacy));
     }
     // Before there were modes a client had the capability or not.
     if !server.has_url_elicitation()

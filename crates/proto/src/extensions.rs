@@ -5,6 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::Era;
+use crate::task::TASKS;
+
 /// MCP Apps: tools that name a `ui://` resource.
 pub const APPS: &str = "io.modelcontextprotocol/ui";
 
@@ -14,9 +17,10 @@ const APP_PAGE: &str = "text/html;profile=mcp-app";
 /// The setting of [`APPS`] that both sides declare: the kinds of pages.
 const MIME_TYPES: &str = "mimeTypes";
 
-/// Whether the gateway carries an extension among several servers.
-pub fn is_carried(id: &str) -> bool {
-    id == APPS
+/// Whether the gateway carries an extension among several servers, for clients or servers of an era. In the old one tasks are part
+/// of the core.
+pub fn is_carried(id: &str, era: Era) -> bool {
+    id == APPS || (id == TASKS && era == Era::Modern)
 }
 
 /// Whether a server declares an extension that a method belongs to by its prefix: `com.example/search` is a method of
@@ -29,23 +33,23 @@ pub fn declares_namespace(capabilities: &Value, method: &str) -> bool {
     groups.flat_map(Map::keys).any(|id| of(id))
 }
 
-/// What the gateway declares for itself: every extension that it carries.
+/// What the gateway declares for itself: every extension that it carries in both eras.
 pub fn of_gateway() -> Map<String, Value> {
     Map::from_iter([(APPS.to_owned(), json!({ MIME_TYPES: [APP_PAGE] }))])
 }
 
-/// Those of a side's extensions that are carried, as it declared them.
-pub fn carried_of(capabilities: &Value) -> Map<String, Value> {
+/// Those of a side's extensions that are carried to one of this era, as it declared them.
+pub fn carried_of(capabilities: &Value, era: Era) -> Map<String, Value> {
     let declared = capabilities.get("extensions").and_then(Value::as_object);
-    let carried = declared.into_iter().flatten().filter(|(id, _)| is_carried(id));
+    let carried = declared.into_iter().flatten().filter(|(id, _)| is_carried(id, era));
     carried.map(|(id, settings)| (id.clone(), settings.clone())).collect()
 }
 
-/// What a client may be told of the extensions of several servers: those that are carried, as the first server has them,
+/// What a client of an era may be told of the extensions of several servers: those that are carried, as the first server has them,
 /// with the kinds of pages of all.
-pub fn carried<'a>(servers: impl IntoIterator<Item = &'a Value>) -> Map<String, Value> {
+pub fn carried<'a>(servers: impl IntoIterator<Item = &'a Value>, era: Era) -> Map<String, Value> {
     let mut out = Map::new();
-    for (id, settings) in servers.into_iter().flat_map(carried_of) {
+    for (id, settings) in servers.into_iter().flat_map(|server| carried_of(server, era)) {
         match out.get_mut(&id) {
             // The first configured server wins, as with names.
             Some(first) => add_mime_types(first, &settings),
@@ -99,7 +103,16 @@ mod tests {
     #[test]
     fn of_several_servers_only_what_is_carried_is_told() {
         let servers = [json!({"extensions": {"com.example/x": {}, APPS: {"a": 1}}}), json!({"extensions": {APPS: {}}})];
-        assert_eq!(Value::Object(carried(&servers)), json!({APPS: {"a": 1}}));
+        assert_eq!(Value::Object(carried(&servers, Era::Legacy)), json!({APPS: {"a": 1}}));
+    }
+
+    // bridging B7
+    #[test]
+    fn tasks_are_an_extension_in_the_modern_era_alone() {
+        let server = [json!({"extensions": {TASKS: {}}})];
+        assert_eq!(Value::Object(carried(&server, Era::Modern)), json!({TASKS: {}}));
+        assert!(carried(&server, Era::Legacy).is_empty());
+        assert!(!of_gateway().contains_key(TASKS), "no server may think that the gateway itself works on tasks");
     }
 
     // reach 4
@@ -116,7 +129,7 @@ mod tests {
             ([json!({"mimeTypes": "a"}), json!({"mimeTypes": ["c"]})], json!({"mimeTypes": "a"})),
             ([json!(true), json!({"mimeTypes": ["c"]})], json!(true)),
         ] {
-            assert_eq!(Value::Object(carried(&settings.map(server))), json!({APPS: told}));
+            assert_eq!(Value::Object(carried(&settings.map(server), Era::Legacy)), json!({APPS: told}));
         }
     }
 }

@@ -29,8 +29,38 @@ pub enum Method {
     SetLevel,
     /// Modern: `subscriptions/listen`, whose stream tells of changes until one side ends it.
     Listen,
+    /// About a task: work that a server goes on with after it has answered the call that began it.
+    Task(TaskMethod),
     /// One that the gateway does not know: a vendor's, or an extension's. Only the message has its name.
     Other,
+}
+
+/// What is asked about a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaskMethod {
+    /// `tasks/get`: how far it is.
+    Get,
+    /// Legacy `tasks/result`: its outcome, which is waited for.
+    Result,
+    /// Legacy `tasks/list`: the tasks there are.
+    List,
+    /// `tasks/cancel`: nobody wants it any more.
+    Cancel,
+    /// Modern `tasks/update`: answers to what its server wants to know.
+    Update,
+}
+
+impl TaskMethod {
+    /// On the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "tasks/get",
+            Self::Result => "tasks/result",
+            Self::List => "tasks/list",
+            Self::Cancel => "tasks/cancel",
+            Self::Update => "tasks/update",
+        }
+    }
 }
 
 impl Method {
@@ -64,6 +94,11 @@ impl Method {
             "completion/complete" => Self::Complete,
             "logging/setLevel" => Self::SetLevel,
             "subscriptions/listen" => Self::Listen,
+            "tasks/get" => Self::Task(TaskMethod::Get),
+            "tasks/result" => Self::Task(TaskMethod::Result),
+            "tasks/list" => Self::Task(TaskMethod::List),
+            "tasks/cancel" => Self::Task(TaskMethod::Cancel),
+            "tasks/update" => Self::Task(TaskMethod::Update),
             _ => return None,
         })
     }
@@ -83,6 +118,7 @@ impl Method {
             Self::Complete => "completion/complete",
             Self::SetLevel => "logging/setLevel",
             Self::Listen => "subscriptions/listen",
+            Self::Task(asked) => asked.as_str(),
             Self::Other => "",
         }
     }
@@ -91,13 +127,18 @@ impl Method {
     pub const fn is_modern(self) -> bool {
         !matches!(
             self,
-            Self::Initialize | Self::Ping | Self::ResourcesSubscribe | Self::ResourcesUnsubscribe | Self::SetLevel
+            Self::Initialize
+                | Self::Ping
+                | Self::ResourcesSubscribe
+                | Self::ResourcesUnsubscribe
+                | Self::SetLevel
+                | Self::Task(TaskMethod::Result | TaskMethod::List)
         )
     }
 
     /// Whether a legacy client may send it.
     pub const fn is_legacy(self) -> bool {
-        !matches!(self, Self::Discover | Self::Listen)
+        !matches!(self, Self::Discover | Self::Listen | Self::Task(TaskMethod::Update))
     }
 
     /// Whether the answer may ask for input first (modern).
@@ -110,6 +151,7 @@ impl Method {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
             Self::ResourcesRead => Some("uri"),
+            Self::Task(TaskMethod::Get | TaskMethod::Cancel | TaskMethod::Update) => Some("taskId"),
             _ => None,
         }
     }

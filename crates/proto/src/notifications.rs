@@ -14,5 +14,9 @@ pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 pub const UPDATED: &str = "notifications/resources/updated";
 /// Modern: what a `subscriptions/listen` will be told of.
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Revision 2025-11-25: a task is further than before.
+pub const TASK_STATUS: &str = "notifications/tasks/status";
+/// The tasks extension: a task is further than before.
+pub const TASKS: &str = "notifications/tasks";
 /// The user has done what an elicitation by URL asked for.
 pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";

@@ -59,13 +59,27 @@ pub enum StateChange<'a> {
     Set(&'a str),
 }
 
-/// What a modern server gets in the place of what the client wrote, in a later round of one call.
+/// What becomes of the wish to have a call run as a task (2025-11-25).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskChange {
+    /// The server was not told of tasks, and runs the call in the ordinary way.
+    #[default]
+    Remove,
+    /// It stays as the client wrote it.
+    Keep,
+    /// The client wrote none, and the server has it no other way.
+    Set,
+}
+
+/// What a server gets in the place of what the client wrote.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestChanges<'a> {
     /// The server's own state.
     pub state: StateChange<'a>,
     /// Answers to what the server asked, by its keys: a raw object. `None` leaves the client's own.
     pub responses: Option<&'a [u8]>,
+    /// Whether the call becomes a task.
+    pub task: TaskChange,
 }
 
 /// The request as the server gets it.
@@ -131,8 +145,15 @@ fn edit_params(
     destination: RequestDestination,
     changes: RequestChanges<'_>,
 ) {
-    // Tasks are not bridged: a server that was not told of them runs the call in the ordinary way.
-    edit.remove("task");
+    match changes.task {
+        TaskChange::Remove => {
+            edit.remove("task");
+        }
+        TaskChange::Keep => {}
+        TaskChange::Set => {
+            edit.set("task", "{}");
+        }
+    }
     // Strict servers of the older revisions refuse members that they do not know.
     if method == Method::Complete && !destination.revision.has_completion_context() {
         edit.remove("context");
@@ -201,7 +222,7 @@ fn strip_extensions(bytes: &[u8], meta: &ObjectEdit<'_>, patch: &mut Patch) {
     let mut capabilities = ObjectEdit::new(bytes, span);
     // What is experimental between this client and one server would be heard by all of them.
     capabilities.remove("experimental");
-    let carried = |id: &str| extensions::is_carried(id);
+    let carried = |id: &str| extensions::is_carried(id, Era::Modern);
     // An empty `extensions` says the same as none, so the member goes as a whole.
     let any = |at: &ByteSpan| members(bytes, *at).any(|member| member.key.text(bytes).is_some_and(|id| carried(&id)));
     match capabilities.get("extensions").filter(|at| is_object(bytes, *at)).filter(any) {

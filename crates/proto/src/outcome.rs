@@ -7,7 +7,7 @@ use tidings_wire::{
 };
 
 use crate::content::ContentView;
-use crate::{Era, Method, Revision, code, meta, question};
+use crate::{Era, Method, Revision, TaskMethod, code, meta, question, task};
 
 /// Who reads the answer, and how.
 #[derive(Clone, Copy)]
@@ -30,6 +30,19 @@ pub struct AnswerReader<'a> {
     pub verbatim: bool,
     /// Wraps the server's `requestState` before the client sees it.
     pub seal: &'a dyn Fn(&str) -> String,
+    /// What becomes of the server's ids of tasks.
+    pub tasks: TaskIds<'a>,
+}
+
+/// What becomes of ids of tasks in an answer.
+#[derive(Clone, Copy)]
+pub enum TaskIds<'a> {
+    /// There are none in answers to such a request.
+    Absent,
+    /// The client knows no tasks: the gateway follows this one in its place.
+    Hidden,
+    /// The client gets ids that lead back to the server.
+    Sealed(&'a dyn Fn(&str) -> String),
 }
 
 /// An answer in the client's terms.
@@ -68,7 +81,8 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &AnswerReader<'_>) -> Client
         return ClientAnswer::error(id, code::INTERNAL_ERROR, "the server's result is not an object");
     }
     // The ordinary call: nothing but the id is replaced, and the result is not even looked at.
-    if reader.from == Era::Legacy && reader.era() == Era::Legacy && reader.content.is_identity() {
+    let same_era = reader.from == Era::Legacy && reader.era() == Era::Legacy;
+    if same_era && reader.content.is_identity() && matches!(reader.tasks, TaskIds::Absent) {
         return ClientAnswer { payload: patch.apply(frame.bytes()).into(), error: None };
     }
     translate_result(frame, outcome, id, reader, patch)
@@ -106,6 +120,12 @@ fn translate_result(
     let result_type = edit.get("resultType").and_then(|at| string_at(bytes, at));
     match (reader.from, result_type.as_deref()) {
         (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
+        (Era::Modern, Some("task")) if reader.method == Method::ToolsCall && reader.era() == Era::Modern => {
+            edit_tasks(bytes, &mut edit, reader, &mut patch);
+            edit_meta(frame, &edit, reader, &mut patch);
+            edit.finish(&mut patch);
+            return ClientAnswer { payload: patch.apply(bytes).into(), error: None };
+        }
         (Era::Modern, Some("input_required")) => return input_required(frame, edit, id, reader, patch),
         // An extension of the only server may answer in ways that the gateway does not know.
         (Era::Modern, Some(_)) if reader.verbatim && reader.era() == Era::Modern => {
@@ -138,10 +158,45 @@ fn translate_result(
         }
         Era::Legacy => {}
     }
+    edit_tasks(bytes, &mut edit, reader, &mut patch);
     edit_meta(frame, &edit, reader, &mut patch);
     edit_content(bytes, &mut edit, reader, &mut patch);
     edit.finish(&mut patch);
     ClientAnswer { payload: patch.apply(bytes).into(), error: None }
+}
+
+/// The id of a task at each place where an answer has one, and what the task has inside.
+fn edit_tasks(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
+    let TaskIds::Sealed(seal) = reader.tasks else { return };
+    let rename = |edit: &mut ObjectEdit<'_>| {
+        if let Some(id) = edit.get("taskId").and_then(|at| string_at(bytes, at)) {
+            edit.set("taskId", encode_string(&seal(&id)));
+        }
+    };
+    match reader.method {
+        Method::ToolsCall if reader.from == Era::Legacy => {
+            if let Some(at) = edit.get("task").filter(|at| is_object(bytes, *at)) {
+                let mut task = ObjectEdit::new(bytes, at);
+                rename(&mut task);
+                task.finish(patch);
+            }
+        }
+        Method::ToolsCall => rename(edit),
+        Method::Task(TaskMethod::Get | TaskMethod::Cancel) => {
+            rename(edit);
+            // The extension has the outcome, or the questions, inside.
+            if let Some(at) = edit.get("result").filter(|at| is_object(bytes, *at)) {
+                let mut result = ObjectEdit::new(bytes, at);
+                edit_tool_result(bytes, &mut result, reader, patch);
+                result.finish(patch);
+            }
+            let asked = edit.get("inputRequests").filter(|at| reader.asker.is_some() && is_object(bytes, *at));
+            for entry in asked.into_iter().flat_map(|at| members(bytes, at)) {
+                question::guard_entry(bytes, entry.value, reader.asker, patch);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn input_required(
@@ -178,6 +233,19 @@ fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &AnswerReader<'_>, 
     let mut edit = frame.edit(span);
     // It names a subscription between the gateway and the server.
     edit.remove(meta::SUBSCRIPTION_ID);
+    match (reader.tasks, edit.get(task::RELATED).filter(|at| is_object(bytes, *at))) {
+        (TaskIds::Sealed(seal), Some(at)) => {
+            let mut related = ObjectEdit::new(bytes, at);
+            if let Some(id) = related.get("taskId").and_then(|at| string_at(bytes, at)) {
+                related.set("taskId", encode_string(&seal(&id)));
+            }
+            related.finish(patch);
+        }
+        (TaskIds::Hidden, Some(_)) => {
+            edit.remove(task::RELATED);
+        }
+        (_, None) | (TaskIds::Absent, _) => {}
+    }
     match (reader.era(), reader.identity) {
         (Era::Legacy, _) if reader.from == Era::Modern => {
             edit.remove_where(|key| key.starts_with(meta::RESERVED));
@@ -199,13 +267,7 @@ fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'
         return;
     }
     match reader.method {
-        Method::ToolsCall => {
-            if let Some(content) = edit.get("content") {
-                reader.content.blocks(bytes, content, patch);
-            }
-            map_ui_resource(bytes, edit, reader, patch);
-            strip_structured(bytes, edit, reader, patch);
-        }
+        Method::ToolsCall | Method::Task(TaskMethod::Result) => edit_tool_result(bytes, edit, reader, patch),
         Method::PromptsGet => {
             for message in edit.get("messages").into_iter().flat_map(|at| elements(bytes, at)) {
                 if let Some(content) = get(bytes, message, "content") {
@@ -220,6 +282,14 @@ fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'
         }
         _ => {}
     }
+}
+
+fn edit_tool_result(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
+    if let Some(content) = edit.get("content") {
+        reader.content.blocks(bytes, content, patch);
+    }
+    map_ui_resource(bytes, edit, reader, patch);
+    strip_structured(bytes, edit, reader, patch);
 }
 
 /// The resource that an app of this result is shown with.

@@ -11,7 +11,7 @@ use tidings_wire::{
     get, get_path, is_object, request, response, string_at, validate,
 };
 
-use crate::{Revision, code, extensions, meta};
+use crate::{Era, Revision, code, extensions, meta};
 
 /// A form, or a URL to visit.
 pub const ELICIT: &str = "elicitation/create";
@@ -155,8 +155,10 @@ pub fn declared_to_modern(capabilities: &Value, revision: Revision) -> Vec<u8> {
         out.insert("roots".into(), json!({}));
     }
     let declared = capabilities.get("extensions").and_then(Value::as_object).into_iter().flatten();
-    let carried: Map<String, Value> =
-        declared.filter(|(id, _)| extensions::is_carried(id)).map(|(id, is)| (id.clone(), is.clone())).collect();
+    let carried: Map<String, Value> = declared
+        .filter(|(id, _)| extensions::is_carried(id, Era::Legacy))
+        .map(|(id, is)| (id.clone(), is.clone()))
+        .collect();
     if !carried.is_empty() {
         out.insert("extensions".into(), carried.into());
     }
@@ -331,14 +333,19 @@ pub fn input_required(frame: &Frame) -> Option<InputRequired> {
         return None;
     }
     let state = frame.get(result, "requestState").and_then(|at| string_at(bytes, at)).map(|state| state.into());
-    let asked = frame.get(result, "inputRequests").filter(|at| is_object(bytes, *at));
+    Some(InputRequired { requests: input_requests(frame, result), state })
+}
+
+/// What an object of a message has in its member `inputRequests`.
+pub fn input_requests(frame: &Frame, at: ByteSpan) -> Vec<InputRequest> {
+    let bytes = frame.bytes();
+    let asked = frame.get(at, "inputRequests").filter(|at| is_object(bytes, *at));
     let entry = |member: tidings_wire::ObjectMember| {
         let key = member.key.text(bytes)?;
         let method = get(bytes, member.value, "method").and_then(|at| string_at(bytes, at)).unwrap_or_default();
         Some(InputRequest { key: key.into(), method: method.into(), entry: frame.slice(member.value) })
     };
-    let requests = asked.into_iter().flat_map(|at| tidings_wire::members(bytes, at)).filter_map(entry).collect();
-    Some(InputRequired { requests, state })
+    asked.into_iter().flat_map(|at| tidings_wire::members(bytes, at)).filter_map(entry).collect()
 }
 
 /// A modern server's question as a request to a session. A URL gets the id that its revision wants, `minted`.

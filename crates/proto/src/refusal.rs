@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidings_wire::{RawId, encode_string, error_response};
 
-use crate::{Era, Revision, code};
+use crate::{Era, Revision, code, task};
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +140,12 @@ pub enum RequestRefusal {
         /// How long that is.
         seconds: u64,
     },
+    /// No task with this id that the client could mean: never made, forgotten, or somebody else's.
+    #[error("unknown task: {0}")]
+    UnknownTask(String),
+    /// A modern client asks about tasks without declaring the extension.
+    #[error("the client does not declare the extension {}", task::TASKS)]
+    TasksUndeclared,
     /// The gateway is about to end and takes no new requests.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -157,7 +163,9 @@ impl RequestRefusal {
             | Self::UnknownResource(_)
             | Self::InvalidCursor
             | Self::NotFollowed { .. }
+            | Self::UnknownTask(_)
             | Self::InvalidState(_) => code::INVALID_PARAMS,
+            Self::TasksUndeclared => code::MISSING_CLIENT_CAPABILITY,
             Self::InvalidRequest(_) => code::INVALID_REQUEST,
             Self::HeaderMismatch(_) => code::HEADER_MISMATCH,
             Self::UnsupportedVersion(_) => code::UNSUPPORTED_VERSION,
@@ -181,6 +189,9 @@ impl RequestRefusal {
         let data = match self {
             Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => {
                 Some(format!("{{\"uri\":{}}}", encode_string(uri)))
+            }
+            Self::TasksUndeclared => {
+                Some(format!(r#"{{"requiredCapabilities":{{"extensions":{{"{}":{{}}}}}}}}"#, task::TASKS))
             }
             // The protocol asks for both lists, so that the client can try again with one that fits.
             Self::UnsupportedVersion(asked) => {

@@ -24,6 +24,8 @@ pub enum MessageSubject {
     Cancelled,
     /// The user has done what an elicitation by URL asked for.
     ElicitationComplete,
+    /// A task is further than before.
+    TaskStatus,
     /// A request that the gateway answers itself.
     Ping,
     /// Any other request: it is put to a client.
@@ -45,6 +47,7 @@ impl MessageSubject {
             notifications::ACKNOWLEDGED => Self::Acknowledged,
             notifications::CANCELLED => Self::Cancelled,
             notifications::ELICITATION_COMPLETE => Self::ElicitationComplete,
+            notifications::TASK_STATUS | notifications::TASKS => Self::TaskStatus,
             other => Topic::announced_by(other).map_or(Self::Other, Self::ListChanged),
         }
     }
@@ -61,7 +64,7 @@ impl MessageSubject {
 
     /// Whether it concerns the server as a whole, whoever has a call in flight.
     pub const fn is_about_the_server(self) -> bool {
-        matches!(self, Self::ListChanged(_) | Self::Updated | Self::Acknowledged | Self::Ping)
+        matches!(self, Self::ListChanged(_) | Self::Updated | Self::Acknowledged | Self::TaskStatus | Self::Ping)
     }
 }
 
@@ -124,6 +127,8 @@ mod tests {
         assert_eq!(notification("notifications/subscriptions/acknowledged"), MessageSubject::Acknowledged);
         assert_eq!(notification("notifications/cancelled"), MessageSubject::Cancelled);
         assert_eq!(notification("notifications/elicitation/complete"), MessageSubject::ElicitationComplete);
+        assert_eq!(notification("notifications/tasks/status"), MessageSubject::TaskStatus);
+        assert_eq!(notification("notifications/tasks"), MessageSubject::TaskStatus);
         assert_eq!(notification("notifications/vendor/mood"), MessageSubject::Other);
         assert_eq!(notification("ping"), MessageSubject::Other, "without an id nobody waits for an answer");
         assert_eq!(request("ping"), MessageSubject::Ping);

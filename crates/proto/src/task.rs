@@ -143,8 +143,8 @@ impl TaskFacts {
     pub fn created(frame: &Frame, spelling: TaskSpelling) -> Option<Self> {
         let (bytes, result) = result(frame)?;
         match spelling {
-            TaskSpelling::Core => Self::read(bytes, get(bytes, result, "task")?, spelling),
-            TaskSpelling::Extension if get(bytes, result, "resultType")?.of(bytes) == b"\"task\"" => {
+            TaskSpelling::Core => Self::read(bytes, frame.get(result, "task")?, spelling),
+            TaskSpelling::Extension if frame.get(result, "resultType")?.of(bytes) == b"\"task\"" => {
                 Self::read(bytes, result, spelling)
             }
             TaskSpelling::Extension => None,

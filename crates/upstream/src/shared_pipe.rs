@@ -126,7 +126,8 @@ impl SharedPipe {
             None => return self.sink.unowned(message),
             Some(id) => match self.calls().get(id) {
                 Some(queue) => queue.push(message),
-                // Progress after the answer, or of a call that was cancelled.
+                // After the answer: of a task that the server goes on with, or of a call that was cancelled.
+                None if message.subject() == MessageSubject::Progress => return self.sink.unowned(message),
                 None => Some(message),
             },
         };

@@ -10,7 +10,7 @@ use tidings_hub::catalogue::{CatalogueSnapshot, LIST_END};
 use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, extensions, identity, meta};
+use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, extensions, identity, meta, task};
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::call::RequestRouter;
@@ -102,10 +102,10 @@ impl RequestRouter {
             // Legacy capabilities are told once and hold for the session, so they name everything that servers may
             // offer later.
             None => {
-                let mut carried = extensions::carried(offered.map(|server| server.capabilities));
+                let mut carried = extensions::carried(offered.map(|server| server.capabilities), revision.era());
                 if self.catalogue.starting() {
                     // Who is not there yet may have what the client asks for: it could not be told later.
-                    let asked = extensions::carried_of(client);
+                    let asked = extensions::carried_of(client, revision.era());
                     for (id, settings) in extensions::of_gateway().into_iter().filter(|(id, _)| asked.contains_key(id))
                     {
                         carried.entry(id).or_insert(settings);
@@ -114,6 +114,10 @@ impl RequestRouter {
                 capabilities::frozen(told, carried)
             }
         };
+        let mut declared = declared;
+        if revision.has_execution() && self.promises_tasks(&catalogue, principal) {
+            declared["tasks"] = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+        }
         let mut result = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": declared,
@@ -123,6 +127,13 @@ impl RequestRouter {
             result["instructions"] = text.into();
         }
         result
+    }
+
+    /// Whether some server runs calls as tasks of 2025-11-25, or may when it is there.
+    fn promises_tasks(&self, catalogue: &Catalogue, principal: &Principal) -> bool {
+        let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
+        let has = seen.filter_map(|server| server.hello.as_ref()).any(|hello| task::declares_core(&hello.capabilities));
+        has || self.catalogue.starting()
     }
 
     fn offered<'c>(&self, server: &'c ServerStatus) -> Option<OfferedCapabilities<'c>> {

@@ -3,10 +3,12 @@
 mod answer;
 mod drive;
 mod follow;
+mod followed_task;
 mod park;
 mod redirect;
 mod sending;
 mod state;
+mod tasks;
 mod trouble;
 mod unanswered;
 
@@ -35,8 +37,10 @@ use crate::notify::announce::{self, Listening, Notice};
 use crate::observe::audit::{CallOutcome, CallTrace};
 use crate::subscriptions::Receipt;
 use drive::{DrivenCall, Driving};
+use followed_task::{FollowedTask, Following};
 use park::Parking;
 use redirect::Detour;
+use tasks::TaskPart;
 
 /// How long a call that was rejected for its headers waits for a fresh list of its server's tools; then it is sent as
 /// it is.
@@ -76,6 +80,8 @@ pub struct Exchange {
     driven: Option<Box<DrivenCall>>,
     /// Set once the server of the call has asked its modern client something.
     parking: Option<Box<Parking>>,
+    /// Set once its server has it no other way than as a task, of which the client knows nothing.
+    followed: Option<Box<FollowedTask>>,
     /// What is to be told of it when it is over, once.
     trace: Option<CallTrace>,
 }
@@ -87,6 +93,8 @@ enum Stage {
     Again(Box<Routed>),
     /// Between two rounds: its server asked its client something.
     Driving(Box<Driving>),
+    /// Its server goes on with it as a task.
+    Following(Box<Following>),
     /// A listen, and announcements that were taken and not passed on yet.
     Listening(Box<Listening>, VecDeque<Notice>),
     /// The retry of a call that waits for its client.
@@ -111,6 +119,7 @@ struct Calling {
     begun: bool,
     /// The server answers on a stream of the call's own, which is open.
     accepted: bool,
+    task: TaskPart,
     /// It met trouble that is being looked into.
     trouble: Option<Box<Trouble>>,
 }
@@ -177,6 +186,7 @@ impl Exchange {
             detour: None,
             driven: None,
             parking: None,
+            followed: None,
             trace,
         };
         if !exchange.begin_now(found) {
@@ -242,6 +252,7 @@ impl Exchange {
                 Stage::Calling(_) => self.advance().await,
                 Stage::Again(_) => Box::pin(self.send_again()).await,
                 Stage::Driving(_) => Box::pin(self.drive()).await,
+                Stage::Following(_) => Box::pin(self.advance_task()).await,
                 Stage::Listening(..) => self.listen().await,
                 Stage::Attending(_) => self.attend().await,
                 Stage::Start => return None,
@@ -308,6 +319,7 @@ impl Exchange {
             (Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete | Method::Other, _) => {
                 return self.call().await;
             }
+            (Method::Task(which), _) => return self.task_request(which).await,
             _ => return Err(RequestRefusal::UnknownMethod(self.frame.method().into_owned())),
         };
         Ok(Some(Reply::Answer(answer)))
@@ -496,6 +508,10 @@ impl Exchange {
         if let Some(asked) = self.asked(frame) {
             return self.put_questions(asked);
         }
+        if let Some(step) = self.task_begun(frame) {
+            return step;
+        }
+        let Stage::Calling(calling) = &self.stage else { return Ok(None) };
         // What the server still wanted to know is moot.
         if let Some(parking) = &mut self.parking {
             parking.take_gathered();
@@ -532,7 +548,7 @@ impl Exchange {
                 frame,
             );
         }
-        let answer = self.translate(frame);
+        let answer = self.task_answer(frame).unwrap_or_else(|| self.translate(frame));
         Ok(Some(self.last_words(answer)))
     }
 

@@ -37,8 +37,8 @@ impl Relay<'_> {
                 self.caller.wants(log_level(message), self.level_of_all()).then(|| message.bytes().clone())
             }
             MessageSubject::Cancelled => self.withdrawal(message),
-            MessageSubject::Updated => {
-                // A notification about a resource concerns everybody who follows it, whichever stream brought it.
+            MessageSubject::Updated | MessageSubject::TaskStatus => {
+                // A notification about a resource or a task concerns everybody who follows it, whichever stream brought it.
                 self.router.unowned(self.server, self.key, self.link, None, message.clone());
                 None
             }

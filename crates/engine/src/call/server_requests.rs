@@ -7,7 +7,7 @@ use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
 use tidings_hub::server_requests::ServerRequest;
 use tidings_proto::question::{self, Needs, Unable};
-use tidings_proto::{MessageSubject, ServerMessage};
+use tidings_proto::{MessageSubject, ServerMessage, task};
 use tidings_upstream::SharedLink;
 use tidings_wire::{Frame, Patch, RawId, response};
 
@@ -85,6 +85,9 @@ impl RequestRouter {
         let named = (self.pool.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
         let shown = self.links.in_flight.mint();
         let bytes = match question::to_session(message, shown, session.revision, named) {
+            Ok(bytes) if task::related(message).is_some() => {
+                self.related_outward(server, session, &bytes).unwrap_or(bytes)
+            }
             Ok(bytes) => bytes,
             // The client's revision has no words for it, so the server has to do without.
             Err(unable) => return refused(unable),

@@ -76,6 +76,11 @@ impl RequestRouter {
         match subject {
             MessageSubject::Ping => self.ask(owner.as_ref(), server, key, link, None, &message, push),
             MessageSubject::Question => {
+                // A question that names its task has an owner, whatever else is in flight.
+                let Ok((asker, message)) = self.asker_of_task(server, message) else { return };
+                if asker.is_some() {
+                    return self.ask(asker.as_ref(), server, key, link, None, &message, push);
+                }
                 // Some servers ask on their standalone stream what they need for a call.
                 let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
                 self.ask(owner.as_ref(), server, key, link, None, &message, push);
@@ -102,7 +107,12 @@ impl RequestRouter {
                 }
             }
             // The token names the call; without one, the call is over.
-            MessageSubject::Progress => self.links.in_flight.give_progress(key, message),
+            MessageSubject::Progress => {
+                if let Some(message) = self.links.in_flight.give_progress(key, message) {
+                    self.task_progress(server, message);
+                }
+            }
+            MessageSubject::TaskStatus => self.task_status(server, &message),
             MessageSubject::Log => {
                 let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
                 match owner {

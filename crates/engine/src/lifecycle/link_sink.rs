@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use tidings_hub::LinkKey;
 use tidings_hub::calls::CallId;
-use tidings_proto::{ListKind, MessageSubject, ServerMessage};
+use tidings_proto::{ListKind, MessageSubject, ServerMessage, task};
 use tidings_sync::Lock;
 use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
 use tokio::sync::oneshot;
@@ -99,6 +99,14 @@ impl MessageSink for LinkSink {
             return None;
         }
         let lifecycle = self.lifecycle.upgrade()?;
+        if message.subject() == MessageSubject::Question
+            && let Some(task) = task::related(message)
+        {
+            // It says whose it is; the only call in flight may be another one.
+            let awaited = lifecycle.router.tasks.awaited_by(self.server.upgrade()?.id, &task)?;
+            let is_running = lifecycle.links.in_flight.lock().calls.get(awaited).is_some();
+            return is_running.then_some(awaited.0);
+        }
         let sole = lifecycle.links.in_flight.lock().calls.sole_on(self.key)?;
         Some(sole.0)
     }

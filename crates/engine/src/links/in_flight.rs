@@ -85,7 +85,7 @@ impl Waiter {
     }
 
     /// Leaves a message for whoever waits. Gives it back when there are too many.
-    fn give(&self, message: ServerMessage) -> Option<ServerMessage> {
+    pub(crate) fn give(&self, message: ServerMessage) -> Option<ServerMessage> {
         let mut aside = self.aside.lock();
         if aside.len() >= ASIDE {
             return Some(message);
@@ -114,6 +114,11 @@ impl Waiter {
             *sending = Sending::Never;
         }
         *sending == Sending::Done
+    }
+
+    /// Whether nobody wants the call any more, of which the server has not heard yet.
+    pub(crate) fn is_given_up(&self) -> bool {
+        *self.sending.lock() == Sending::Never
     }
 
     pub(crate) fn take_aside(&self) -> Vec<ServerMessage> {
@@ -320,14 +325,16 @@ impl InFlight {
         waiter.give(message)
     }
 
-    /// Gives progress that came beside all streams to the call that its token names, if that still runs.
-    pub(crate) fn give_progress(&self, link: LinkKey, message: ServerMessage) {
+    /// Gives progress that came beside all streams to the call that its token names. Gives it back when that is over.
+    pub(crate) fn give_progress(&self, link: LinkKey, message: ServerMessage) -> Option<ServerMessage> {
         let token = message.param(&["progressToken"]).and_then(|at| RawId::from_raw(message.raw(at))?.as_u64());
         let state = self.lock();
         // A token is a small number: a server must not reach calls on another link by guessing.
         let call = token.map(CallId).filter(|id| state.calls.get(*id).is_some_and(|call| call.link == link));
-        if let Some(waiter) = call.and_then(|id| state.waiting.get(&id)) {
-            waiter.give(message);
+        match call.and_then(|id| state.waiting.get(&id)) {
+            // What is too much for it is dropped.
+            Some(waiter) => waiter.give(message).and(None),
+            None => Some(message),
         }
     }
 

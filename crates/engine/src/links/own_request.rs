@@ -1,7 +1,7 @@
 //! Requests that the gateway makes of a server in its own name.
 
 use serde_json::{Value, json};
-use tidings_proto::{Era, LocalName, Method, capabilities, meta};
+use tidings_proto::{Era, LocalName, Method, capabilities, meta, task};
 use tidings_upstream::{OutgoingRequest, ServerHello};
 use tidings_wire::{RawId, request};
 
@@ -13,7 +13,12 @@ impl OpenLinks {
         let name = method.name_param().and_then(|member| params[member].as_str().map(LocalName::new));
         if hello.revision.era() == Era::Modern {
             let info = json!({ "name": "tidings", "version": self.runtime.settings.version });
-            params["_meta"] = meta::own(hello.revision, &info, &capabilities::towards_modern_server());
+            let mut declared = capabilities::towards_modern_server();
+            if matches!(method, Method::Task(_)) {
+                // Who asks about tasks has to know them.
+                declared["extensions"][task::TASKS] = json!({});
+            }
+            params["_meta"] = meta::own(hello.revision, &info, &declared);
         }
         let id = self.in_flight.mint();
         let bytes = request(&RawId::from(id), method.as_str(), Some(params.to_string().as_bytes()));

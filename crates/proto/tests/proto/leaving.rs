@@ -122,6 +122,7 @@ proptest! {
             private,
             verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
+            tasks: tidings_proto::outcome::TaskIds::Absent,
         };
         let answer = outcome::translate(&frame, &id, &reader);
         is_answer_to(&answer.payload.to_bytes(), &id)?;
@@ -159,7 +160,7 @@ proptest! {
         };
         let target = target.map(|(member, in_ref)| RequestTarget { member, in_ref, local: tidings_proto::LocalName::new("lo\"cal") });
         let to = RequestDestination { revision, id: 77 };
-        let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, RequestChanges { state, responses });
+        let bytes = outbound::translate(&frame, method, target.as_ref(), &requester, to, RequestChanges { state, responses, ..RequestChanges::default() });
         prop_assert_eq!(check_outgoing(&bytes), Ok(()), "{:?}", bytes);
         let sent = Frame::parse(bytes, &FrameLimits::default()).unwrap();
         prop_assert_eq!((sent.kind(), sent.id().and_then(|id| id.as_u64())), (FrameKind::Request, Some(77)));

@@ -22,7 +22,8 @@ fn params(from: Era, to: Revision, method: Method, params: &str, state: StateCha
         alone: false,
     };
     let target = RequestTarget { member: "name", in_ref: false, local: tidings_proto::LocalName::new("local") };
-    let (to, changes) = (RequestDestination { revision: to, id: 77 }, RequestChanges { state, responses: None });
+    let (to, changes) =
+        (RequestDestination { revision: to, id: 77 }, RequestChanges { state, ..RequestChanges::default() });
     let bytes = translate(&request, method, Some(&target), &requester, to, changes);
     let message = json(bytes);
     assert_eq!((&message["id"], &message["method"]), (&value!(77), &value!(method.as_str())));
@@ -120,7 +121,11 @@ fn a_later_round_for_a_legacy_client_carries_state_and_answers() {
     let request = frame(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#);
     let requester =
         RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
-    let changes = RequestChanges { state: StateChange::Set("s\"1"), responses: Some(br#"{"k":{"action":"cancel"}}"#) };
+    let changes = RequestChanges {
+        state: StateChange::Set("s\"1"),
+        responses: Some(br#"{"k":{"action":"cancel"}}"#),
+        ..RequestChanges::default()
+    };
     for (revision, carried) in [(Revision::MODERN, true), (Revision::LATEST_LEGACY, false)] {
         let to = RequestDestination { revision, id: 9 };
         let got = json(translate(&request, Method::ToolsCall, None, &requester, to, changes));

@@ -38,6 +38,7 @@ impl Case {
             private: self.private,
             verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
+            tasks: tidings_proto::outcome::TaskIds::Absent,
         };
         let id = RawId::from_raw(b"\"mine\"").unwrap();
         let answer = translate(&frame(&format!(r#"{{"jsonrpc":"2.0","id":77,{outcome}}}"#)), &id, &reader);
@@ -267,6 +268,7 @@ fn nothing_is_touched_where_nothing_must_change() {
         private: false,
         verbatim: false,
         seal: &|inner| inner.to_owned(),
+        tasks: tidings_proto::outcome::TaskIds::Absent,
     };
     let text = r#"{ "result" : { "b":1e2,"a":"\u0041","content":[ ] }, "id": 77 ,"jsonrpc":"2.0"}"#;
     let answer = translate(&frame(text), &id, &reader);

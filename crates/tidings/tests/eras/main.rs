@@ -10,6 +10,12 @@ mod logging;
 mod passthrough;
 mod principals;
 mod probing;
+#[path = "../tasks/followed.rs"]
+mod task_followed;
+#[path = "../tasks/jobs.rs"]
+mod task_jobs;
+#[path = "../tasks/proxied.rs"]
+mod task_proxied;
 mod views;
 
 use tidings_testkit::{Client, Gateway, LEGACY, V2026_07_28};

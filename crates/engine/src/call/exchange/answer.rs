@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use tidings_proto::content::ContentView;
-use tidings_proto::outcome::{self, AnswerReader, ClientAnswer};
+use tidings_proto::outcome::{self, AnswerReader, ClientAnswer, TaskIds};
 use tidings_proto::question::Abilities;
+use tidings_proto::task::TaskSpelling;
 use tidings_proto::{Era, code, meta};
 use tidings_wire::{Frame, FrameKind};
 
@@ -30,6 +31,14 @@ impl Exchange {
             true => inner.to_owned(),
             false => self.router.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
         };
+        let spelling = TaskSpelling::of(from);
+        let principal = &self.caller.principal().name;
+        let shown = |id: &str| self.router.shown_task(server, id, spelling, principal);
+        let tasks = match self.followed.is_some() {
+            true => TaskIds::Hidden,
+            false if self.shows_tasks() => TaskIds::Sealed(&shown),
+            false => TaskIds::Absent,
+        };
         let reader = AnswerReader {
             method: self.method,
             from,
@@ -44,6 +53,7 @@ impl Exchange {
             verbatim: self.router.pool.is_alone(server),
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
+            tasks,
         };
         outcome::translate(frame, &self.id, &reader)
     }

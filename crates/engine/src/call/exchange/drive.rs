@@ -56,11 +56,17 @@ enum Next {
 }
 
 impl DrivenCall {
+    fn new(history: CallHistory) -> Box<Self> {
+        let drive = Drive::new(DriveLimits::default(), history.last_moment);
+        Box::new(Self { drive, history, state: None, responses: None, visited: Vec::new() })
+    }
+
     /// What the next round carries.
     pub(super) fn changes(&self) -> RequestChanges<'_> {
         RequestChanges {
             state: self.state.as_deref().map_or(StateChange::Remove, StateChange::Set),
             responses: self.responses.as_deref(),
+            ..RequestChanges::default()
         }
     }
 
@@ -101,14 +107,26 @@ impl Exchange {
             self.router.links.withdraw_from_client(*shown, ask);
         }
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
-        let driven = self.driven.get_or_insert_with(|| {
-            let drive = Drive::new(DriveLimits::default(), history.last_moment);
-            Box::new(DrivenCall { drive, history, state: None, responses: None, visited: Vec::new() })
-        });
+        let driven = self.driven.get_or_insert_with(|| DrivenCall::new(history));
         driven.history.progress = history.progress;
         let unsent = completed(&mut driven.visited);
         let driving = Driving { routed: calling.routed, live: calling.live, unsent, next: Next::Send(Instant::now()) };
         self.stage = Stage::Driving(Box::new(driving));
+        self.ask_session(asked)
+    }
+
+    /// Puts what the server asks in a task to the client.
+    pub(super) fn drive_task(
+        &mut self,
+        routed: Routed,
+        live: LiveLink,
+        unsent: VecDeque<Bytes>,
+        history: CallHistory,
+        asked: InputRequired,
+    ) -> Result<Option<Reply>, RequestRefusal> {
+        self.driven.get_or_insert_with(|| DrivenCall::new(history));
+        let next = Next::Send(Instant::now());
+        self.stage = Stage::Driving(Box::new(Driving { routed, live, unsent, next }));
         self.ask_session(asked)
     }
 
@@ -260,6 +278,11 @@ impl Exchange {
             false => self.router.pool.live_link(&server).await?,
         };
         let Stage::Driving(driving) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
+        if self.has_task() {
+            let responses = self.driven.as_mut().and_then(|driven| driven.responses.take());
+            self.update_task(driving.routed, live, responses);
+            return Ok(None);
+        }
         self.begin(driving.routed, live, Repetition::Possible)
     }
 

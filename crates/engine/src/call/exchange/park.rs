@@ -168,6 +168,7 @@ impl Exchange {
             receipt: None,
             detour: self.detour.take(),
             driven: None,
+            followed: self.followed.take(),
             // Each request of the client is recorded with its own answer: this one with its questions, a later one with the result.
             trace: None,
             parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),

@@ -9,10 +9,11 @@ use tidings_proto::headers::ParamHeader;
 use tidings_proto::outbound::{self, RequestChanges, RequestDestination, RequestingClient, StateChange};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method, meta};
+use tidings_proto::{Era, Method, TaskMethod, meta};
 use tidings_upstream::OutgoingRequest;
 
-use super::{Calling, Exchange, Repetition, Reply, Stage};
+use super::tasks::TaskPart;
+use super::{Calling, Exchange, Repetition, Reply, Stage, followed_task};
 use crate::call::routing::{Routed, headers_of};
 use crate::client::session::Caller;
 use crate::links::live_link::LiveLink;
@@ -34,7 +35,12 @@ impl Exchange {
     ) -> Result<Calling, RequestRefusal> {
         // Before the call is registered: a state that can not be opened must leave nothing to take back.
         let state = self.open_state(&routed, live.hello.revision.era())?;
-        let (timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
+        let task = self.task_part(&routed, &live);
+        let (mut timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
+        // The outcome of a task is waited for in silence.
+        if task == TaskPart::Outcome || self.method == Method::Task(TaskMethod::Result) {
+            timeout = max_timeout;
+        }
         let new = NewCall {
             client: self.caller.key(),
             id: self.caller.names_its_calls().then(|| self.id.clone()),
@@ -44,7 +50,8 @@ impl Exchange {
             token: meta::progress_token(&self.frame),
             timeout,
             max_timeout,
-            after: self.driven.as_ref().map(|driven| driven.history),
+            after: (self.driven.as_ref().map(|driven| driven.history))
+                .or_else(|| self.followed.as_ref().and_then(|followed| followed.history)),
         };
         // Registered before the bytes are written, so that no answer can come for an unknown id.
         let begun = self.router.links.in_flight.begin(new, &self.waiter, self.is_arriving, Instant::now());
@@ -64,6 +71,7 @@ impl Exchange {
             repetition,
             begun: false,
             accepted: false,
+            task,
             trouble: None,
         })
     }
@@ -71,7 +79,7 @@ impl Exchange {
     /// Sends the request of a call that has its id, unless it was cancelled before.
     pub(super) fn send(&mut self) -> Option<Reply> {
         let Stage::Calling(calling) = &self.stage else { return None };
-        let Calling { routed, live, call, state, .. } = &**calling;
+        let Calling { routed, live, call, state, task, .. } = &**calling;
         let revision = live.hello.revision;
         let (info, level, capabilities) = match &self.caller {
             Caller::Legacy(session) => {
@@ -89,6 +97,9 @@ impl Exchange {
                 (None, None, &b"{}"[..])
             }
         };
+        let with_tasks = (*task == TaskPart::Followed && revision.era() == Era::Modern)
+            .then(|| followed_task::with_tasks(capabilities));
+        let capabilities = with_tasks.as_deref().unwrap_or(capabilities);
         let alone = self.router.pool.is_alone(&routed.server);
         let requester = RequestingClient { era: self.caller.era(), info, capabilities, log_level: level, alone };
         let destination = RequestDestination { revision, id: call.0 };
@@ -99,15 +110,21 @@ impl Exchange {
         };
         let changes = match &self.driven {
             Some(driven) => driven.changes(),
-            None => RequestChanges { state, responses: None },
+            None => RequestChanges { state, ..RequestChanges::default() },
+        };
+        let changes = RequestChanges { task: task.change(self.method, revision.era()), ..changes };
+        let outcome = self.followed.as_ref().and_then(|followed| followed.outcome.as_ref());
+        let (frame, method) = match outcome {
+            Some(frame) => (frame, Method::Task(TaskMethod::Result)),
+            None => (&self.frame, self.method),
         };
         let target = Some(&routed.target);
-        let bytes = outbound::translate(&self.frame, self.method, target, &requester, destination, changes);
+        let bytes = outbound::translate(frame, method, target, &requester, destination, changes);
         let outgoing = OutgoingRequest {
             id: call.0,
-            method: self.method,
+            method,
             bytes,
-            name: self.method.name_param().map(|_| routed.target.local.clone()),
+            name: method.name_param().map(|_| routed.target.local.clone()),
             params: self.mirrored(routed, revision.era()),
         };
         // Under the waiter's lock: a cancellation comes either before this, and nothing is sent, or after it, and finds
