@@ -15,7 +15,7 @@ use crate::audit_sinks::{AuditSinks, SinkSettings};
 use crate::checkpoint::Checkpoint;
 use crate::log::LogError;
 use crate::store::Store;
-use crate::tables::audit::{AuditBatch, AuditStorage, WrittenLines};
+use crate::tables::audit::{AuditBatch, AuditLimits, AuditStorage, WrittenLines};
 use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 use crate::verify::{VerifyReport, verify_audited};
 
@@ -32,19 +32,6 @@ const FOLLOW: usize = 256;
 const FOLLOW_BYTES: usize = 1 << 20;
 /// What is written in one transaction at most.
 const BATCH_BYTES: usize = 4 << 20;
-
-/// How much is kept.
-#[derive(Clone, Debug)]
-pub struct AuditLimits {
-    /// Records that are older than this are removed with the next write.
-    pub max_age: Duration,
-    /// Beyond this many records the oldest go.
-    pub max_records: u64,
-    /// Beyond this many bytes of records the oldest go.
-    pub max_bytes: u64,
-    /// How many bytes may wait to be written; an entry counts for more than it holds.
-    pub max_waiting: usize,
-}
 
 /// Something that is to be recorded.
 pub trait AuditEntry: Send + 'static {

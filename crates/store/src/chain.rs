@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tidings_wire::hex;
 
 use crate::chain_key::ChainKey;
-use crate::tables::{audit, changes};
+use crate::hex_digits::unhex;
 
 /// The last number that is believed of a record that no seal speaks for.
 pub(crate) const LAST_NUMBER: u64 = 1 << 52;
@@ -119,48 +119,58 @@ impl LogContent {
         self.last = Some((seq, RecordHash::of(line)));
         self.chained |= RecordHead::read(line).is_some_and(|head| head.prev.is_some());
     }
+}
 
-    /// Looks at a table.
-    fn of(log: &str, write: &WriteTransaction) -> Result<Self, redb::Error> {
-        match log {
-            audit::LOG => audit::content(write),
-            _ => changes::content(write),
-        }
-    }
+/// A log whose records are a chain.
+pub(crate) struct ChainedLog {
+    pub(crate) name: &'static str,
+    /// Whether every record that was ever written carries a hash.
+    pub(crate) is_chained_from_the_first: bool,
+    /// Looks at its table.
+    pub(crate) content: fn(&WriteTransaction) -> Result<LogContent, redb::Error>,
 }
 
 impl Seal {
     /// The seal to write on with. Before the table of the log is opened: this may have to read it.
-    pub(crate) fn go_on(write: &WriteTransaction, log: &str, key: Option<&ChainKey>) -> Result<Self, redb::Error> {
-        match (Self::read_for_write(write, log)?, key) {
-            (Some(seal), Some(key)) if seal.is_of(log, key) => Ok(seal),
+    pub(crate) fn go_on(
+        write: &WriteTransaction,
+        log: &ChainedLog,
+        key: Option<&ChainKey>,
+    ) -> Result<Self, redb::Error> {
+        match (Self::read_for_write(write, log.name)?, key) {
+            (Some(seal), Some(key)) if seal.is_of(log.name, key) => Ok(seal),
             (Some(seal), None) if seal.key.is_empty() && seal.signature.is_empty() => Ok(seal),
             // Never without its signature from here on: that could not be told from somebody who has no key.
             (Some(_), None) => {
                 Err(redb::Error::Corrupted("the log is signed, and there is no key to go on with".into()))
             }
-            (None, None) => Ok(Self::first(log, &LogContent::of(log, write)?)),
+            (None, None) => Ok(Self::first(log, &(log.content)(write)?)),
             // The seals are as old as the key.
-            (_, Some(_)) => Ok(Self::broken(log, &LogContent::of(log, write)?)),
+            (_, Some(_)) => Ok(Self::broken(log.name, &(log.content)(write)?)),
         }
     }
 
-    /// Sees to it that both logs have a seal of this key. `is_new` says that the key was made for it.
-    pub(crate) fn establish(database: &Database, key: &ChainKey, is_new: bool) -> Result<(), redb::Error> {
+    /// Sees to it that all logs have a seal of this key. `is_new` says that the key was made for it.
+    pub(crate) fn establish(
+        database: &Database,
+        logs: &[&ChainedLog],
+        key: &ChainKey,
+        is_new: bool,
+    ) -> Result<(), redb::Error> {
         let write = database.begin_write()?;
         let mut made = false;
-        for log in [changes::LOG, audit::LOG] {
-            let found = Self::read_for_write(&write, log)?;
-            if found.as_ref().is_some_and(|seal| seal.is_of(log, key)) {
+        for log in logs {
+            let found = Self::read_for_write(&write, log.name)?;
+            if found.as_ref().is_some_and(|seal| seal.is_of(log.name, key)) {
                 continue;
             }
-            let content = LogContent::of(log, &write)?;
+            let content = (log.content)(&write)?;
             let mut seal = match found {
                 None if is_new => Self::first(log, &content),
-                _ => Self::broken(log, &content),
+                _ => Self::broken(log.name, &content),
             };
-            seal.sign(log, Some(key));
-            seal.keep(&write, log)?;
+            seal.sign(log.name, Some(key));
+            seal.keep(&write, log.name)?;
             made = true;
         }
         if made {
@@ -172,10 +182,10 @@ impl Seal {
     }
 
     /// The first seal of a log. The chain begins after what an earlier version wrote, whose last record it goes on from.
-    fn first(log: &str, content: &LogContent) -> Self {
-        // Only the change log is older than the chain, and no record of a chain is older than its seal.
-        if content.chained || (log == audit::LOG && content.count > 0) {
-            return Self::broken(log, content);
+    fn first(log: &ChainedLog, content: &LogContent) -> Self {
+        // No record of a chain is older than its seal.
+        if content.chained || (log.is_chained_from_the_first && content.count > 0) {
+            return Self::broken(log.name, content);
         }
         let place = content.last.map_or_else(ChainPlace::start, |(seq, hash)| ChainPlace::new(seq, hash));
         Self { began: place.seq, from: place.clone(), ..Self::at(place, content) }
@@ -263,20 +273,6 @@ impl Seal {
 pub(crate) fn is_signed(text: &str, key: &str, signature: &str) -> bool {
     let (Some(key), Some(signature)) = (unhex::<32>(key), unhex::<64>(signature)) else { return false };
     UnparsedPublicKey::new(&ED25519, key).verify(text.as_bytes(), &signature).is_ok()
-}
-
-/// Bytes from hexadecimal digits, if there are as many as there should be.
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    let mut out = [0; N];
-    if digits.len() != 2 * N {
-        return None;
-    }
-    for (at, pair) in digits.chunks_exact(2).enumerate() {
-        let digit = |digit: u8| char::from(digit).to_digit(16);
-        out[at] = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
-    }
-    Some(out)
 }
 
 /// Where a record says its number and the hash before it: both stand at its beginning.

@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use tidings_wire::hex;
 
-use crate::chain::unhex;
+use crate::hex_digits::unhex;
 
 /// The file of the key in the data directory.
 pub(crate) const FILE: &str = "chain.key";

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::lists::{Batch, LastLists, ListDelta, ListOwner, Listing, LogEntry};
 use crate::record::ChangeRecord;
 use crate::store::Store;
-use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRowStorage, ChangeRows, QueryStart};
+use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRowStorage, ChangeRows, LogLimits, QueryStart};
 
 /// How long a reader waits for the store to be opened.
 const OPENING: Duration = Duration::from_secs(10);
@@ -20,33 +20,6 @@ const CLOSING: Duration = Duration::from_secs(5);
 /// What a follower reads at a time.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 1 << 20;
-
-/// How much is kept.
-#[derive(Clone, Debug)]
-pub struct LogLimits {
-    /// Changes that are older than this are removed with the next write.
-    pub max_age: Duration,
-    /// Beyond this many changes the oldest go.
-    pub max_rows: u64,
-    /// Beyond this many bytes of changes the oldest go.
-    pub max_bytes: u64,
-    /// How many changes may wait to be written.
-    pub max_waiting: usize,
-    /// How many bytes of them.
-    pub max_waiting_bytes: usize,
-}
-
-impl Default for LogLimits {
-    fn default() -> Self {
-        Self {
-            max_age: Duration::from_secs(30 * 24 * 60 * 60),
-            max_rows: 100_000,
-            max_bytes: 64 << 20,
-            max_waiting: 4_096,
-            max_waiting_bytes: 16 << 20,
-        }
-    }
-}
 
 /// Why the log can not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

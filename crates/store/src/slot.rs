@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redb::{Database, Error};
 use tidings_sync::Lock;
 
-use crate::store::{RETRY, StoreError, open};
+use crate::database_file::{RETRY, StoreError, open};
 
 /// How long others may take to let go of the one that failed.
 const PATIENCE: Duration = Duration::from_secs(2);

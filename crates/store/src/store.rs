@@ -1,26 +1,23 @@
-//! Opening the file of the data directory, with one owner at a time; what is in it is in `tables`.
+//! The store of a data directory, with one owner at a time; how its file is opened is in `database_file.rs`, what is in it in `tables`.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use redb::{Builder, Database, DatabaseError, StorageError};
 
-use crate::chain::Seal;
+use crate::chain::{ChainedLog, Seal};
 use crate::chain_key::ChainKey;
+use crate::database_file::{RETRY, StoreError, open};
 use crate::slot::DatabaseSlot;
+use crate::tables::{audit, changes};
 
 /// The file in the data directory.
 const FILE: &str = "tidings.redb";
-/// The default would be a gigabyte.
-const CACHE: usize = 4 << 20;
-/// How often a file that is in use is tried again.
-pub(crate) const RETRY: Duration = Duration::from_millis(50);
+
+/// The logs that are sealed.
+const LOGS: [&ChainedLog; 2] = [&changes::CHAIN, &audit::CHAIN];
 
 /// An open store, or the memory that stands in for it.
 #[derive(Clone, Debug)]
@@ -34,30 +31,6 @@ pub struct Store {
     unsigned: Option<Arc<str>>,
     /// Whether it was opened to be looked at, which takes no key.
     is_look: bool,
-}
-
-/// Why a store can not be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// Another process has it open.
-    #[error("{0} is in use by another process")]
-    InUse(PathBuf),
-    /// It is not what it should be.
-    #[error("{path} can not be read: {reason}")]
-    Broken {
-        /// The file of the store in the data directory.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The file system refuses.
-    #[error("{path}: {reason}")]
-    Unavailable {
-        /// The file of the store in the data directory.
-        path: PathBuf,
-        /// What the system or the database says.
-        reason: String,
-    },
 }
 
 impl Store {
@@ -99,7 +72,7 @@ impl Store {
     /// not be told from what somebody else wrote, and a log that was signed must not lose its seal because its key can not be read.
     fn sealed(mut self, directory: &Path) -> Self {
         let Some(slot) = &self.slot else { return self };
-        let establish = |key: &ChainKey, is_new| slot.run(|database| Seal::establish(database, key, is_new));
+        let establish = |key: &ChainKey, is_new| slot.run(|database| Seal::establish(database, &LOGS, key, is_new));
         let key = ChainKey::of(directory).and_then(|key| match key {
             Some(key) => establish(&key, false).map(|()| key).map_err(io::Error::other),
             None => ChainKey::make(directory, |key| establish(key, true)),
@@ -182,25 +155,4 @@ impl Store {
             }
         }
     }
-}
-
-pub(crate) fn open(path: &Path, create: bool) -> Result<Database, StoreError> {
-    let broken = |reason: String| StoreError::Broken { path: path.to_owned(), reason };
-    let unavailable = |error: io::Error| StoreError::Unavailable { path: path.to_owned(), reason: error.to_string() };
-    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(unavailable)?;
-    // A file that is damaged in the right place makes the library panic.
-    let opened = catch_unwind(AssertUnwindSafe(|| Builder::new().set_cache_size(CACHE).create_file(file)));
-    match opened {
-        Ok(Ok(database)) => Ok(database),
-        Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(StoreError::InUse(path.to_owned())),
-        // A disk that is full or read-only is no broken file, and must not be moved aside.
-        Ok(Err(DatabaseError::Storage(StorageError::Io(error)))) if !is_damage(&error) => Err(unavailable(error)),
-        Ok(Err(error)) => Err(broken(error.to_string())),
-        Err(_) => Err(broken("it is damaged".into())),
-    }
-}
-
-fn is_damage(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput)
 }

@@ -1,14 +1,14 @@
 //! Audit records: many to a row, because every call is one of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 
 use super::changes;
-use crate::audit::AuditLimits;
-use crate::chain::{ChainPlace, LogContent, RecordHash, RecordHead, Seal, time_of};
+use crate::chain::{ChainPlace, ChainedLog, LogContent, RecordHash, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
 use crate::checkpoint::Checkpoint;
 use crate::slot::DatabaseSlot;
@@ -19,11 +19,26 @@ use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 pub(crate) const BLOCKS: TableDefinition<'_, u64, (u64, u64, &[u8])> = TableDefinition::new("audit");
 /// What its seal is called.
 pub(crate) const LOG: &str = "audit";
+/// The same as a chain.
+pub(crate) const CHAIN: ChainedLog = ChainedLog { name: LOG, is_chained_from_the_first: true, content };
 /// Above this the lines of one row are enough. A reader loads whole rows. The last line and the row's own head must fit below 32 KiB: the
 /// database rounds the size of a long row up to a power of two.
 const BLOCK: usize = 30 << 10;
 /// What a process that has no store keeps in memory.
 const MEMORY_RECORDS: u64 = 10_000;
+
+/// How much is kept.
+#[derive(Clone, Debug)]
+pub struct AuditLimits {
+    /// Records that are older than this are removed with the next write.
+    pub max_age: Duration,
+    /// Beyond this many records the oldest go.
+    pub max_records: u64,
+    /// Beyond this many bytes of records the oldest go.
+    pub max_bytes: u64,
+    /// How many bytes may wait to be written; an entry counts for more than it holds.
+    pub max_waiting: usize,
+}
 
 /// Where audit records are kept.
 #[derive(Clone, Debug)]
@@ -124,7 +139,7 @@ fn append(
     let write = database.begin_write()?;
     let mut written = Vec::with_capacity(batch.members.len() + batch.records.len() * 96);
     let last = {
-        let mut seal = Seal::go_on(&write, LOG, key)?;
+        let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut blocks = write.open_table(BLOCKS)?;
         let changes = Seal::read_for_write(&write, changes::LOG)?.map_or_else(ChainPlace::start, |seal| seal.to);
         let mut head = (seal.to.seq, seal.to.hash());

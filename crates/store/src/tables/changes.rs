@@ -3,16 +3,16 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 use tidings_sync::Lock;
 
 use super::lists;
-use crate::chain::{ChainPlace, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
+use crate::chain::{ChainPlace, ChainedLog, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
 use crate::lists::{Known, KnownList, ListOwner, ListStep};
-use crate::log::LogLimits;
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
@@ -20,10 +20,39 @@ use crate::store::Store;
 pub(crate) const ROWS: TableDefinition<'_, u64, (u64, &[u8])> = TableDefinition::new("changes");
 /// What its seal is called.
 pub(crate) const LOG: &str = "changes";
+/// The same as a chain. Older than the chain: what earlier versions wrote carries no hash.
+pub(crate) const CHAIN: ChainedLog = ChainedLog { name: LOG, is_chained_from_the_first: false, content };
 /// The last number ever given, and the sum of the rows' sizes.
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("changes_facts");
 const LAST: &str = "last";
 const BYTES: &str = "bytes";
+
+/// How much is kept.
+#[derive(Clone, Debug)]
+pub struct LogLimits {
+    /// Changes that are older than this are removed with the next write.
+    pub max_age: Duration,
+    /// Beyond this many changes the oldest go.
+    pub max_rows: u64,
+    /// Beyond this many bytes of changes the oldest go.
+    pub max_bytes: u64,
+    /// How many changes may wait to be written.
+    pub max_waiting: usize,
+    /// How many bytes of them.
+    pub max_waiting_bytes: usize,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self {
+            max_age: Duration::from_secs(30 * 24 * 60 * 60),
+            max_rows: 100_000,
+            max_bytes: 64 << 20,
+            max_waiting: 4_096,
+            max_waiting_bytes: 16 << 20,
+        }
+    }
+}
 
 /// One change in its kept form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,7 +223,7 @@ fn append(
     // In the same transaction as the records: after a crash both are there or neither is.
     lists::keep(&write, steps)?;
     {
-        let mut seal = Seal::go_on(&write, LOG, key)?;
+        let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut rows = write.open_table(ROWS)?;
         let mut facts = write.open_table(FACTS)?;
         // What failed may be on disk after all: the seal was written with it.
