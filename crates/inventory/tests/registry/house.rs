@@ -75,6 +75,7 @@ impl Journal for Feed {
                 removed: Vec::new(),
                 changed: Vec::new(),
                 digests: items,
+                definitions: Vec::new(),
                 held: false,
             });
         }
