@@ -15,12 +15,14 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// Everything that is installed, with its version. The only place where versions stand.
-const NPM_PACKAGES: [(&str, &str); 11] = [
+const NPM_PACKAGES: [(&str, &str); 13] = [
     (NODE_PACKAGE, "22.23.3"),
     ("@modelcontextprotocol/client", "2.4.0"),
     ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
     ("@modelcontextprotocol/ext-apps", "2.0.4"),
+    ("@modelcontextprotocol/ext-tasks", "0.2.2"),
     ("@modelcontextprotocol/inspector", "2.12.0"),
+    ("@modelcontextprotocol/sdk", "1.32.2"),
     ("@modelcontextprotocol/server", "2.4.0"),
     ("@modelcontextprotocol/server-budget-allocator", "2.0.3"),
     ("@modelcontextprotocol/server-debug", "2.0.3"),

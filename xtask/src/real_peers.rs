@@ -1,6 +1,6 @@
 //! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
 //! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; peers that have HTTP+SSE only; apps of several
-//! servers in the hands of the reference host; and the documentation, followed by the letter. The checks are in the scripts.
+//! servers in the hands of the reference host; questions and tasks across the eras; and the documentation, followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
 use std::thread;
@@ -28,7 +28,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 5] = [everyday, changing, approving, writing, racing];
-    let others: [Script; 6] = [restarting, http_and_sse, apps, questions, walk, connected_clients];
+    let others: [Script; 7] = [restarting, http_and_sse, apps, questions, tasks, walk, connected_clients];
     let lane = |scripts: &[Script]| {
         let mut tally = Tally::default();
         for script in scripts {
@@ -186,16 +186,30 @@ fn http_and_sse(children: &Children, workspace: &Workspace, peers: &Peers, binar
 
 /// Servers with MCP Apps beside one without, used by the reference host's library.
 fn apps(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
-    let directory = workspace.fresh_run_directory(&["apps"])?;
-    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("apps.mjs")).deadline(DEADLINE);
-    let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
-    count(children, &node.arg("--directory").arg(&directory))
+    npm_story("apps", children, workspace, peers, binary)
 }
 
 /// Servers that ask in the middle of a call, of each era, and npm SDK clients of each.
 fn questions(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
-    let directory = workspace.fresh_run_directory(&["questions"])?;
-    let node = Invocation::new(peers.node()).arg(workspace.conformance_file("questions.mjs")).deadline(DEADLINE);
+    npm_story("questions", children, workspace, peers, binary)
+}
+
+/// A tool that has to be a task, and SDK clients of which some know tasks.
+fn tasks(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    npm_story("tasks", children, workspace, peers, binary)
+}
+
+/// A story that npm packages play, in a directory of its own.
+fn npm_story(
+    story: &str,
+    children: &Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    binary: &Path,
+) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&[story])?;
+    let script = workspace.conformance_file(&format!("{story}.mjs"));
+    let node = Invocation::new(peers.node()).arg(script).deadline(DEADLINE);
     let node = node.arg("--peers").arg(peers.directory()).arg("--tidings").arg(binary);
     count(children, &node.arg("--directory").arg(&directory))
 }
