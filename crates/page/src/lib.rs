@@ -8,12 +8,12 @@ mod parts;
 mod screens;
 
 pub use door::{DOOR_HEADERS, Door, DoorKeys, DoorSession, LinkFault};
-pub use parts::{Place, Shell, foreign};
+pub use parts::{PagePlace, Shell, foreign};
 pub use screens::approvals::{ApprovalsScreen, HeldDefinition};
 pub use screens::calls::{CallRow, CallsScreen};
 pub use screens::connect::ConnectScreen;
 pub use screens::door::{DoorReason, door};
-pub use screens::feed::{ChangeScreen, ChangeView, FeedFilter, FeedScreen, FieldView, ItemView};
+pub use screens::feed::{ChangeScreen, ChangeView, ChangedFieldView, ChangedItemView, FeedFilter, FeedScreen};
 pub use screens::problem::problem;
 pub use screens::servers::{ServerScreen, ServerView, ServersScreen};
 pub use screens::tools::{ToolView, ToolsScreen};

@@ -13,7 +13,7 @@ const AROUND: usize = 80;
 /// Where a page stands in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the screens")]
-pub enum Place {
+pub enum PagePlace {
     Feed,
     Servers,
     Tools,
@@ -23,13 +23,13 @@ pub enum Place {
     Nowhere,
 }
 
-const PLACES: [(Place, &str, &str, &str); 6] = [
-    (Place::Feed, "/", "Feed", "f"),
-    (Place::Servers, "/servers", "Servers", "s"),
-    (Place::Tools, "/tools", "Tools", "t"),
-    (Place::Approvals, "/approvals", "Approvals", "a"),
-    (Place::Calls, "/calls", "Calls", "l"),
-    (Place::Connect, "/connect", "Connect", "n"),
+const PLACES: [(PagePlace, &str, &str, &str); 6] = [
+    (PagePlace::Feed, "/", "Feed", "f"),
+    (PagePlace::Servers, "/servers", "Servers", "s"),
+    (PagePlace::Tools, "/tools", "Tools", "t"),
+    (PagePlace::Approvals, "/approvals", "Approvals", "a"),
+    (PagePlace::Calls, "/calls", "Calls", "l"),
+    (PagePlace::Connect, "/connect", "Connect", "n"),
 ];
 
 /// What the frame around every screen needs to know.
@@ -49,7 +49,7 @@ pub struct Shell {
 
 impl Shell {
     /// A whole page.
-    pub(crate) fn page(&self, place: Place, title: &str, content: &Markup) -> String {
+    pub(crate) fn page(&self, place: PagePlace, title: &str, content: &Markup) -> String {
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -69,8 +69,8 @@ impl Shell {
                             @for (at, path, name, key) in PLACES {
                                 a href=(path) data-go=(key) aria-current=[(at == place).then_some("page")] {
                                     (name)
-                                    @if at == Place::Servers && self.failing > 0 { " " span.count.bad { "▲" (self.failing) } }
-                                    @if at == Place::Approvals && self.waiting > 0 { " " span.count { (self.waiting) } }
+                                    @if at == PagePlace::Servers && self.failing > 0 { " " span.count.bad { "▲" (self.failing) } }
+                                    @if at == PagePlace::Approvals && self.waiting > 0 { " " span.count { (self.waiting) } }
                                 }
                             }
                         }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::html;
 use serde_json::Value;
 
-use crate::parts::{Place, Shell, difference, foreign, plural};
+use crate::parts::{PagePlace, Shell, difference, foreign, plural};
 
 /// One definition that is held.
 #[derive(Clone, Debug)]
@@ -80,6 +80,6 @@ impl ApprovalsScreen {
             }
             @if self.held.len() > 1 { p.muted { (plural(self.held.len(), "definition")) " in all. Several at once: " code { "tidings approve SERVER" } "." } }
         };
-        shell.page(Place::Approvals, "Approvals", &content)
+        shell.page(PagePlace::Approvals, "Approvals", &content)
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::html;
 
-use crate::parts::{Place, Shell, foreign};
+use crate::parts::{PagePlace, Shell, foreign};
 use crate::screens::feed::encoded;
 
 /// One call.
@@ -79,6 +79,6 @@ impl CallsScreen {
                 }
             }
         };
-        shell.page(Place::Calls, "Calls", &content)
+        shell.page(PagePlace::Calls, "Calls", &content)
     }
 }

@@ -2,7 +2,7 @@
 
 use maud::html;
 
-use crate::parts::{Place, Shell, foreign, plural};
+use crate::parts::{PagePlace, Shell, foreign, plural};
 
 /// One command per client.
 #[derive(Clone, Debug)]
@@ -30,6 +30,6 @@ impl ConnectScreen {
             @else { p { (plural(self.connected.len(), "client")) ": " a href="/clients" { "Clients" } }
                 ul { @for name in self.connected.iter().take(20) { li { (foreign(name)) } } } }
         };
-        shell.page(Place::Connect, "Connect a client", &content)
+        shell.page(PagePlace::Connect, "Connect a client", &content)
     }
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tidings_diff::Severity;
 
-use crate::parts::{Place, Shell, difference, foreign, plural, severity};
+use crate::parts::{PagePlace, Shell, difference, foreign, plural, severity};
 
 /// How many names and items of one change are shown in the feed.
 const NAMES: usize = 12;
@@ -33,7 +33,7 @@ pub struct ChangeView {
     /// What went.
     pub removed: Vec<String>,
     /// What says something else.
-    pub changed: Vec<ItemView>,
+    pub changed: Vec<ChangedItemView>,
     /// Whether nobody looked when it happened.
     pub while_down: bool,
     /// Whether it waits for approval.
@@ -44,16 +44,16 @@ pub struct ChangeView {
 
 /// One item that says something else.
 #[derive(Clone, Debug)]
-pub struct ItemView {
+pub struct ChangedItemView {
     /// What the server calls it.
     pub name: String,
     /// The members that differ.
-    pub fields: Vec<FieldView>,
+    pub fields: Vec<ChangedFieldView>,
 }
 
 /// One member, before and after.
 #[derive(Clone, Debug)]
-pub struct FieldView {
+pub struct ChangedFieldView {
     /// Its name.
     pub field: String,
     /// Its value before.
@@ -142,7 +142,7 @@ impl FeedScreen {
                 @if let Some(older) = self.older { a href=(self.filter.query(Some(older))) rel="next" { "Older ▸" } }
             }
         };
-        shell.page(Place::Feed, "What changed", &content)
+        shell.page(PagePlace::Feed, "What changed", &content)
     }
 
     fn filters(&self) -> Markup {
@@ -248,7 +248,7 @@ fn names(change: &ChangeView, most: usize) -> Markup {
     }
 }
 
-fn item_summary(item: &ItemView) -> Markup {
+fn item_summary(item: &ChangedItemView) -> Markup {
     html! {
         "~ " code { (foreign(&item.name)) }
         @if item.fields.is_empty() { span.muted { " what changed is not known" } }
@@ -258,7 +258,7 @@ fn item_summary(item: &ItemView) -> Markup {
     }
 }
 
-fn fields(item: &ItemView, whole: bool) -> Markup {
+fn fields(item: &ChangedItemView, whole: bool) -> Markup {
     html! {
         @for field in &item.fields {
             div.field {
@@ -304,7 +304,7 @@ impl ChangeScreen {
             }
             p { a href="/" { "◂ Feed" } }
         };
-        shell.page(Place::Feed, &format!("Change #{}", change.seq), &content)
+        shell.page(PagePlace::Feed, &format!("Change #{}", change.seq), &content)
     }
 }
 
@@ -348,16 +348,16 @@ mod tests {
             remarks: vec![(text.to_owned(), text.to_owned())],
             added: vec![text.to_owned()],
             removed: vec![text.to_owned()],
-            changed: vec![ItemView {
+            changed: vec![ChangedItemView {
                 name: text.to_owned(),
                 fields: vec![
-                    FieldView {
+                    ChangedFieldView {
                         field: text.to_owned(),
                         before: Some(json!("Search the code.")),
                         after: Some(json!(text)),
                         truncated: false,
                     },
-                    FieldView {
+                    ChangedFieldView {
                         field: "inputSchema".to_owned(),
                         before: Some(json!({"a": text})),
                         after: Some(json!({ text: [text] })),
@@ -432,7 +432,7 @@ mod tests {
         assert!(screen.page(&shell()).contains("cp a b"));
         let words = "Searches the code of a repository for words and gives the lines in which they stand. ".repeat(20);
         let mut one = change("search");
-        one.changed[0].fields[0] = FieldView {
+        one.changed[0].fields[0] = ChangedFieldView {
             field: "description".into(),
             before: Some(json!(words)),
             after: Some(json!(format!("{words}More."))),

@@ -2,7 +2,7 @@
 
 use maud::html;
 
-use crate::parts::{Place, Shell, foreign};
+use crate::parts::{PagePlace, Shell, foreign};
 
 /// Says what went wrong, and where to go from there.
 pub fn problem(shell: &Shell, title: &str, detail: &str, back: &str) -> String {
@@ -10,5 +10,5 @@ pub fn problem(shell: &Shell, title: &str, detail: &str, back: &str) -> String {
         p { (foreign(detail)) }
         p { a href=(back) { "Back" } }
     };
-    shell.page(Place::Nowhere, title, &content)
+    shell.page(PagePlace::Nowhere, title, &content)
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::parts::{Place, Shell, foreign, plural};
+use crate::parts::{PagePlace, Shell, foreign, plural};
 use crate::screens::feed::encoded;
 
 /// One server.
@@ -148,7 +148,7 @@ impl ServersScreen {
                 p.muted { "Tokens are an estimate: bytes of the tools' definitions ÷ 4." }
             }
         };
-        shell.page(Place::Servers, "Servers", &content)
+        shell.page(PagePlace::Servers, "Servers", &content)
     }
 }
 
@@ -173,6 +173,6 @@ impl ServerScreen {
                 }
             }
         };
-        shell.page(Place::Servers, &server.name, &content)
+        shell.page(PagePlace::Servers, &server.name, &content)
     }
 }

@@ -2,7 +2,7 @@
 
 use maud::html;
 
-use crate::parts::{Place, Shell, foreign, plural};
+use crate::parts::{PagePlace, Shell, foreign, plural};
 use crate::screens::feed::encoded;
 
 /// One tool.
@@ -60,6 +60,6 @@ impl ToolsScreen {
                 }
             }
         };
-        shell.page(Place::Tools, "Tools", &content)
+        shell.page(PagePlace::Tools, "Tools", &content)
     }
 }

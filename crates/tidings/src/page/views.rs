@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidings_page::{CallRow, ChangeView, FieldView, HeldDefinition, ItemView, ServerView, ToolView};
+use tidings_page::{CallRow, ChangeView, ChangedFieldView, ChangedItemView, HeldDefinition, ServerView, ToolView};
 use tidings_proto::ListKind;
 use tidings_store::{ChangeRecord, ChangeRow, FieldChange};
 
@@ -35,7 +35,7 @@ pub(super) fn change(row: &ChangeRow) -> Option<ChangeView> {
         let name = remark.name;
         remark.reasons.into_iter().map(move |reason| (name.clone(), reason))
     });
-    let item = |item: tidings_store::ChangedItem| ItemView {
+    let item = |item: tidings_store::ChangedItem| ChangedItemView {
         name: item.name,
         fields: item.diff.into_iter().map(field).collect(),
     };
@@ -55,11 +55,11 @@ pub(super) fn change(row: &ChangeRow) -> Option<ChangeView> {
     })
 }
 
-fn field(change: FieldChange) -> FieldView {
+fn field(change: FieldChange) -> ChangedFieldView {
     let value = |raw: Option<Box<RawValue>>| {
         raw.map(|raw| serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().into()))
     };
-    FieldView {
+    ChangedFieldView {
         field: change.field,
         before: value(change.before),
         after: value(change.after),
