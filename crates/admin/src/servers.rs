@@ -50,7 +50,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         },
         "sessions": admin.gateway.connected().len(),
         "requests_in_flight": admin.gateway.in_flight(),
-        "hidden_tools": hidden(&admin.gateway),
+        "displaced_tools": displaced(&admin.gateway),
         "search": admin.search.describe(),
         "audit": admin.audit.as_ref().map(|audit| json!({ "dropped": audit.dropped() })),
     }))
@@ -60,14 +60,14 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Built-in tools that are hidden because a server offers one of the same name.
-fn hidden(gateway: &Gateway) -> Vec<Value> {
+/// Tools of servers that would be taken for built-in ones.
+fn displaced(gateway: &Gateway) -> Vec<Value> {
     let snapshot = Arc::clone(&gateway.catalogue().borrow().snapshot);
     let mut out = Vec::new();
     for offer in snapshot.offers() {
-        for item in snapshot.hidden_tools(offer) {
-            let winner = snapshot.tool(item.key.as_str()).and_then(|route| snapshot.offer(route.server));
-            out.push(json!({ "name": item.key.as_str(), "by": winner.map(|winner| &*winner.name) }));
+        for tool in snapshot.displaced_tools(offer) {
+            let (name, shown_as) = (tool.item.key.as_str(), tool.shown_as.as_str());
+            out.push(json!({ "server": &*offer.name, "name": name, "shown_as": shown_as }));
         }
     }
     out
@@ -104,7 +104,8 @@ fn not_running(entry: &RegistryEntry) -> Value {
         "error": entry.problem,
         "warning": null,
         "failed_lists": [],
-        "hidden_tools": [],
+        "displaced_tools": [],
+        "displaced_resources": [],
         "held": 0,
     })
 }
@@ -112,11 +113,11 @@ fn not_running(entry: &RegistryEntry) -> Value {
 fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value {
     let offer = catalogue.snapshot.offer(server.id);
     let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
-    let hidden: Vec<&str> = offer
-        .into_iter()
-        .flat_map(|offer| catalogue.snapshot.hidden_tools(offer))
-        .map(|item| item.key.as_str())
-        .collect();
+    let snapshot = &catalogue.snapshot;
+    let tools = offer.into_iter().flat_map(|offer| snapshot.displaced_tools(offer));
+    let displaced_tools: Vec<&str> = tools.map(|displaced| displaced.item.key.as_str()).collect();
+    let resources = offer.into_iter().flat_map(|offer| snapshot.displaced_resources(offer));
+    let displaced_resources: Vec<&str> = resources.map(|item| item.key.as_str()).collect();
     json!({
         "name": &*server.name,
         "state": server.state.as_str(),
@@ -133,7 +134,8 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value
         "error": server.error,
         "warning": gateway.remark(server.id),
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
-        "hidden_tools": hidden,
+        "displaced_tools": displaced_tools,
+        "displaced_resources": displaced_resources,
         "held": gateway.waiting_approvals(server.id),
     })
 }

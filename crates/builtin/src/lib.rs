@@ -3,7 +3,7 @@
 //! script projects (`project`), which are servers of the user's.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
 
-mod hidden;
+mod displaced;
 mod local;
 mod notice;
 mod registry_tools;

@@ -28,7 +28,7 @@ use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, LinkConnector, MessageSink, ToolRedirect};
 use tidings_wire::{Frame, encode_string, is_object};
 
-use crate::hidden;
+use crate::displaced;
 use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools};
 use arguments::{ArgumentFault, ToolArguments};
 
@@ -61,7 +61,7 @@ impl LocalServer for RegistryTools {
 
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {
         let own = surroundings.server();
-        let report = surroundings.catalogue().map(|catalogue| hidden::report(catalogue, own));
+        let report = surroundings.catalogue().map(|catalogue| displaced::report(catalogue, own));
         connect_tools(Arc::new(RegistryToolSet { context: Arc::clone(&self.context), surroundings }), sink, report)
     }
 }

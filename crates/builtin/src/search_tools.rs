@@ -19,7 +19,7 @@ use tidings_upstream::{ConnectedLink, MessageSink, ToolRedirect};
 use tidings_wire::encode_string;
 use tokio::sync::watch;
 
-use crate::hidden;
+use crate::displaced;
 use crate::local::{LocalAnswers, LocalOutcome, LocalRequest, connect_tools};
 use crate::search_service::{Learner, SearchService};
 use arguments::{CallArguments, RetrieveArguments};
@@ -57,10 +57,10 @@ impl LocalServer for SearchTools {
 
 /// Follows the catalogue until the gateway ends.
 async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<Catalogue>>, own: ServerId) {
-    let mut given_way = Vec::new();
+    let mut displaced_tools = Vec::new();
     loop {
         let now = Arc::clone(&catalogue.borrow_and_update().snapshot);
-        hidden::warn(&now, own, &mut given_way);
+        displaced::warn(&now, own, &mut displaced_tools);
         let (index, latest) = (Arc::clone(&index), catalogue.clone());
         // The first lists may be thousands of tools: not on a thread that serves calls.
         let step = move || index.follow(|| Arc::clone(&latest.borrow().snapshot));
@@ -200,11 +200,22 @@ impl SearchToolSet {
                 // by its score.
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
-            let found = index.search(&whole, whose, &question, limit, wanted);
+            let mut found = index.search(&whole, whose, &question, limit, wanted);
+            if !Arc::ptr_eq(&snapshot, &whole) {
+                scores_by_place(&mut found);
+            }
             found.iter().filter_map(|found| show(&snapshot, found)).collect()
         };
         // Usually far below a millisecond, but the first one may have to read thousands of tools.
         tokio::task::spawn_blocking(search).await.unwrap_or_default()
+    }
+}
+
+/// Scores that say nothing but the order. How rare a word is was counted over everybody's tools, so the true scores tell whoever
+/// sees only some of them what the others say.
+fn scores_by_place(found: &mut [FoundTool]) {
+    for (place, found) in (1u16..).zip(found) {
+        found.score = 1.0 / f32::from(place);
     }
 }
 

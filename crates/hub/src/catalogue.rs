@@ -11,6 +11,7 @@ mod names;
 mod offer;
 mod owners;
 mod rendered;
+mod reserved;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -44,6 +45,17 @@ pub struct CatalogueSnapshot {
     limited: bool,
     /// What is seen by those who may not use every server.
     parts: SnapshotParts,
+}
+
+/// A tool that may not have the name that its server gave it.
+#[derive(Clone, Copy, Debug)]
+pub struct DisplacedTool<'a> {
+    /// The tool.
+    pub item: &'a OfferItem,
+    /// The name that it has instead.
+    pub shown_as: &'a PublicName,
+    /// The built-in server whose name it would have.
+    pub by: ServerId,
 }
 
 /// Something for each list and revision, made when it is first wanted.
@@ -189,13 +201,28 @@ impl CatalogueSnapshot {
     pub fn public_name(&self, kind: ListKind, server: ServerId, local: &LocalName) -> Option<&PublicName> {
         let place = self.place(server)?;
         let item = self.offers[place].list(kind).place(local)?;
-        self.rendered[place].names(kind)?.get(item)?.as_ref()
+        self.rendered[place].names(kind)?.get(item)
     }
 
-    /// The tools of a server that nobody can call because another server has their names.
-    pub fn hidden_tools<'a>(&'a self, offer: &'a ServerOffer) -> impl Iterator<Item = &'a OfferItem> {
-        let hidden = |item: &&OfferItem| self.public_name(ListKind::Tools, offer.server, &item.key).is_none();
-        offer.list(ListKind::Tools).items.iter().filter(|_| offer.yields).filter(hidden)
+    /// The tools of a server whose names read like those of a built-in one, which keeps them. They are shown with the prefix.
+    pub fn displaced_tools<'a>(&'a self, offer: &'a ServerOffer) -> impl Iterator<Item = DisplacedTool<'a>> {
+        let items = offer.list(ListKind::Tools).items.iter().filter(|_| offer.bare && !offer.built_in);
+        items.filter_map(|item| {
+            let by = self.tools.reserved.owner(item.key.as_str())?;
+            Some(DisplacedTool { item, shown_as: self.public_name(ListKind::Tools, offer.server, &item.key)?, by })
+        })
+    }
+
+    /// Whether only a built-in tool may answer to this name.
+    pub fn reserves_tool(&self, name: &str) -> bool {
+        self.tools.reserved.owner(name).is_some()
+    }
+
+    /// The resources of a server that would be taken for the gateway's own. They are shown with the prefix.
+    pub fn displaced_resources<'a>(&'a self, offer: &'a ServerOffer) -> impl Iterator<Item = &'a OfferItem> {
+        let lists = [ListKind::Resources, ListKind::Templates].into_iter();
+        let items = lists.flat_map(|kind| &offer.list(kind).items);
+        items.filter(|item| offer.uris.is_transparent() && !offer.uris.leaves(item.key.as_str()))
     }
 
     /// The server with transparent URIs that lists this one, unless a server that is configured before it shows one of its own
@@ -216,14 +243,12 @@ impl CatalogueSnapshot {
             return Some(ItemRoute { server, local: LocalName::new(uri) });
         }
         for offer in &self.offers {
-            if !offer.uris.is_transparent()
-                && let Some(local) = offer.uris.inward(uri)
-            {
+            if let Some(local) = offer.uris.by_prefix(uri) {
                 return Some(ItemRoute { server: offer.server, local: LocalName::new(local) });
             }
         }
         // Last of all: a template may cover nearly any URI, so it must not win over a list or a prefix.
-        let open = || self.offers.iter().filter(|offer| offer.uris.is_transparent());
+        let open = || self.offers.iter().filter(|offer| offer.uris.leaves(uri));
         open()
             .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(t.key.as_str(), uri)))
             // Only one server is there at all, so what nobody lists can only be its own. Not where the view is limited:

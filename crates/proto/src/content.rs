@@ -84,10 +84,12 @@ impl ContentView<'_> {
     }
 
     fn map_uri(&self, bytes: &[u8], edit: &mut ObjectEdit<'_>) {
-        if self.uris.is_transparent() {
+        if *self.uris == UriMap::Transparent {
             return;
         }
-        if let Some(uri) = edit.get("uri").and_then(|at| string_at(bytes, at)) {
+        if let Some(uri) = edit.get("uri").and_then(|at| string_at(bytes, at))
+            && !self.uris.leaves(&uri)
+        {
             edit.set("uri", encode_string(&self.uris.outward(&uri)));
         }
     }

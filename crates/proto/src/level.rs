@@ -31,6 +31,11 @@ impl LogLevel {
         Self::ALL.iter().find(|(_, name)| *name == text).map(|(level, _)| *level)
     }
 
+    /// The level at this place of the order, from 0.
+    pub fn from_place(place: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(place)).map(|(level, _)| *level)
+    }
+
     /// The word that stands in a message.
     pub fn as_str(self) -> &'static str {
         Self::ALL[self as usize].1

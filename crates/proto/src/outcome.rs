@@ -351,7 +351,7 @@ fn translate_error(
     let data_uri = tidings_wire::get_path(bytes, error, &["data", "uri"]);
     if let Some(at) = data_uri
         && let Some(uri) = string_at(bytes, at)
-        && !reader.content.uris.is_transparent()
+        && !reader.content.uris.leaves(&uri)
     {
         patch.replace(at, encode_string(&reader.content.uris.outward(&uri)));
     }

@@ -7,25 +7,51 @@ use tidings_wire::{ByteSpan, Patch, encode_string, get, get_path, string_at};
 /// The scheme of MCP Apps. Hosts know an app's resource by it, so it must stay what it is.
 const UI: &str = "ui://";
 
+/// The scheme of the gateway's own resources. No server's URI is shown with it.
+const OWN: &str = "watch:";
+
 /// How one server's URIs appear to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UriMap {
-    /// URIs are shown as the server wrote them.
+    /// URIs are shown as they are written: those of the gateway's own servers.
     Transparent,
+    /// URIs are shown as the server wrote them, but for those that would be taken for the gateway's own (`watch:`): they get
+    /// the prefix.
+    Bare(Box<str>),
     /// With `prefix+` before the scheme: reversible, stateless, and safe for templates. `ui://x` becomes `ui://prefix/x`.
     Prefix(Box<str>),
 }
 
 impl UriMap {
-    /// Whether nothing is changed.
+    /// Whether URIs are shown as they are, but for what [`Self::leaves`] says.
     pub fn is_transparent(&self) -> bool {
-        matches!(self, Self::Transparent)
+        !matches!(self, Self::Prefix(_))
+    }
+
+    /// Whether this URI of the server is shown as it is.
+    pub fn leaves(&self, uri: &str) -> bool {
+        match self {
+            Self::Transparent => true,
+            Self::Bare(_) => !is_own(uri),
+            Self::Prefix(_) => false,
+        }
+    }
+
+    /// The server's URI, where the client's has the prefix of this server.
+    pub fn by_prefix<'u>(&self, uri: &'u str) -> Option<Cow<'u, str>> {
+        match self {
+            Self::Transparent => None,
+            Self::Bare(prefix) => after(uri, prefix, '+').filter(|uri| is_own(uri)).map(Cow::from),
+            Self::Prefix(_) => self.inward(uri),
+        }
     }
 
     /// From the server's to the client's.
     pub fn outward(&self, uri: &str) -> String {
         match self {
             Self::Transparent => uri.to_owned(),
+            Self::Bare(prefix) if is_own(uri) => format!("{prefix}+{uri}"),
+            Self::Bare(_) => uri.to_owned(),
             Self::Prefix(prefix) => match split_ui(uri) {
                 // Clients know pages by the scheme, so it stays in front and the prefix goes into the host.
                 Some((scheme, rest)) => format!("{scheme}{prefix}/{rest}"),
@@ -38,6 +64,7 @@ impl UriMap {
     pub fn inward<'u>(&self, uri: &'u str) -> Option<Cow<'u, str>> {
         match self {
             Self::Transparent => Some(uri.into()),
+            Self::Bare(_) => self.by_prefix(uri).or_else(|| self.leaves(uri).then(|| uri.into())),
             Self::Prefix(prefix) => match split_ui(uri) {
                 Some((scheme, rest)) => Some(format!("{scheme}{}", after(rest, prefix, '/')?).into()),
                 None => Some(after(uri, prefix, '+')?.into()),
@@ -57,6 +84,10 @@ impl UriMap {
             }
         }
     }
+}
+
+fn is_own(uri: &str) -> bool {
+    uri.get(..OWN.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(OWN))
 }
 
 fn split_ui(uri: &str) -> Option<(&str, &str)> {

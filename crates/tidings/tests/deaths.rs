@@ -259,9 +259,13 @@ async fn a_death_is_told_with_exit_status_and_last_words() {
     gateway.stderr().wait_for("last words", |line| line.contains("the disk is full")).await;
     server.exit(3);
     let text = pending.finish().await.error()["message"].as_str().unwrap().to_owned();
-    for part in ["\"alpha\"", "exit status: 3", "the disk is full"] {
+    for part in ["\"alpha\"", "exit status: 3", "`tidings servers` says more"] {
         assert!(text.contains(part), "{part} in {text}");
     }
+    // trust T10: what a server writes to standard error is the operator's.
+    assert!(!text.contains("the disk is full"), "{text}");
+    let line = gateway.stderr().wait_for("the failure", |line| line.contains("server failed")).await;
+    assert!(line.contains("the disk is full"), "{line}");
 }
 
 /// The pipe stays open as long as anybody holds it, but the server is dead.

@@ -103,6 +103,22 @@ impl LinkError {
         }
     }
 
+    /// What the caller of a tool is told: neither the server's standard error nor a body that somebody sent, nor what the
+    /// operator should do about it. These may hold keys, and words for a model.
+    pub fn for_clients(&self) -> String {
+        let more = "`tidings servers` says more";
+        match self {
+            Self::WithWords { error, .. } | Self::Explained { error, .. } => match &**error {
+                Self::WithWords { .. } | Self::Explained { .. } => error.for_clients(),
+                Self::Exited { .. } | Self::Status { body: Some(_), .. } => error.for_clients(),
+                other => format!("{other}; {more}"),
+            },
+            Self::Exited { status, last_words: Some(_) } => format!("exited{}; {more}", fmt_status(status)),
+            Self::Status { status, body: Some(_) } => format!("answered with HTTP status {status}; {more}"),
+            other => other.to_string(),
+        }
+    }
+
     /// The same with the server's last words, unless it has some or there are none.
     #[must_use]
     pub fn with_words(self, words: Option<String>) -> Self {

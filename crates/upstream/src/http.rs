@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::spec::HttpSpec;
-use crate::{CallStream, LinkError, MAX_MESSAGE};
+use crate::{CallStream, LinkError, MAX_MESSAGE, ShownUrl};
 pub use client::HttpClient;
 pub use pool::HttpBody;
 pub(crate) use pool::HttpDestination;
@@ -58,7 +58,8 @@ pub(crate) struct HttpLink {
 
 pub(crate) struct HttpLinkShared {
     pub(crate) client: HttpClient,
-    pub(crate) url: Uri,
+    /// The URL as the log may have it.
+    shown: Box<str>,
     to: Arc<HttpDestination>,
     configured: HeaderMap,
     state: RwLock<Arc<HttpLinkState>>,
@@ -121,7 +122,8 @@ impl HttpLink {
         sink: Arc<dyn MessageSink>,
         goodbyes: TaskTracker,
     ) -> Result<Arc<Self>, LinkError> {
-        let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
+        let url: Uri =
+            spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", ShownUrl::of(&spec.url))))?;
         let configured = configured_headers(spec)?;
         let mut state = HttpLinkState { era, revision: None, session: None, headers: HeaderMap::new() };
         state.headers = base_headers(&configured, &state);
@@ -129,7 +131,7 @@ impl HttpLink {
             shared: Arc::new(HttpLinkShared {
                 client,
                 to: Arc::new(HttpDestination::new(&url)?),
-                url,
+                shown: ShownUrl::of(&spec.url).to_string().into(),
                 configured,
                 state: RwLock::new(Arc::new(state)),
                 sink,
@@ -166,6 +168,11 @@ impl HttpLink {
 }
 
 impl HttpLinkShared {
+    /// Its URL, for the log.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
     pub(crate) fn state(&self) -> Arc<HttpLinkState> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -327,8 +334,8 @@ async fn post(shared: Arc<HttpLinkShared>, message: Bytes) {
     match shared.fetch(request, POST).await {
         Ok(answer) if answer.status().is_success() => {}
         // Not trouble of the link: a notification that is refused costs nobody an answer.
-        Ok(answer) => tracing::debug!(url = %shared.url, status = %answer.status(), "message refused"),
-        Err(error) => tracing::debug!(url = %shared.url, %error, "message lost"),
+        Ok(answer) => tracing::debug!(url = %shared.shown(), status = %answer.status(), "message refused"),
+        Err(error) => tracing::debug!(url = %shared.shown(), %error, "message lost"),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::environment;
 use crate::error::LinkError;
+use crate::shown_url::ShownUrl;
 use crate::spec::{ServerSpec, StdioSpec, TransportSpec};
 
 /// The words of [`LinkError::Spawn`] for a program that is nowhere.
@@ -108,7 +109,10 @@ fn unreachable(url: &str, reason: &str) -> Option<String> {
     let reason = reason.to_ascii_lowercase();
     let says = |words: &str| reason.contains(words);
     if says("invalidcontenttype") || says("corrupt message") {
-        return Some(format!("It does not speak TLS there: url = {:?}", url.replacen("https://", "http://", 1)));
+        return Some(format!(
+            "It does not speak TLS there: url = \"{}\"",
+            ShownUrl::of(&url.replacen("https://", "http://", 1))
+        ));
     }
     if says("invalid http") || says("http version") {
         return Some(secure(url));
@@ -124,7 +128,7 @@ fn unreachable(url: &str, reason: &str) -> Option<String> {
 }
 
 fn secure(url: &str) -> String {
-    format!("It speaks TLS there: url = {:?}", url.replacen("http://", "https://", 1))
+    format!("It speaks TLS there: url = \"{}\"", ShownUrl::of(&url.replacen("http://", "https://", 1)))
 }
 
 /// Whether a body is a page for people.

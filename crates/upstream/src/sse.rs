@@ -29,7 +29,7 @@ use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::pace::UnaskedPace;
 use crate::shared_pipe::{SharedPipe, cancellation, excerpt};
 use crate::spec::HttpSpec;
-use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, remedy};
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, ShownUrl, remedy};
 
 /// How long a server may take to open its stream and to name its endpoint.
 const OPENING: Duration = Duration::from_secs(5);
@@ -68,7 +68,8 @@ impl SseLink {
         sink: Arc<dyn MessageSink>,
         goodbyes: TaskTracker,
     ) -> Result<Arc<Self>, LinkError> {
-        let url: Uri = spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", spec.url)))?;
+        let url: Uri =
+            spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", ShownUrl::of(&spec.url))))?;
         let mut headers = configured_headers(spec)?;
         headers.insert(USER_AGENT, AGENT);
         let late = Err(LinkError::HandshakeTimeout(OPENING.as_secs()));
@@ -153,7 +154,10 @@ async fn refusal(answer: Response<HttpBody>, settled: bool) -> LinkError {
     let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
     if let Some(to) = location.filter(|_| status.is_redirection()) {
         // Followed nowhere: credentials of this server would go to another.
-        return LinkError::Status { status: status.as_u16(), body: Some(format!("{}{to}", remedy::REDIRECTS)) };
+        return LinkError::Status {
+            status: status.as_u16(),
+            body: Some(format!("{}{}", remedy::REDIRECTS, ShownUrl::of(to))),
+        };
     }
     let body = read_all(answer.into_body(), MAX_MESSAGE).await.unwrap_or_default();
     let words = excerpt(&body);

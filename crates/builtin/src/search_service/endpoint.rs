@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tidings_search::{RemoteVectors, ToolIndex, WantedText};
 use tidings_store::{VectorKey, VectorTable};
 use tidings_sync::Lock;
-use tidings_upstream::{HttpClient, LinkError};
+use tidings_upstream::{HttpClient, LinkError, ShownUrl};
 use tokio::sync::Notify;
 
 use super::now;
@@ -127,13 +127,13 @@ impl EmbeddingsEndpoint {
         match outcome {
             Ok(()) => {
                 if state.problem.take().is_some() {
-                    tracing::info!(url = %self.settings.url, "the embeddings endpoint answers again");
+                    tracing::info!(url = %ShownUrl::of(&self.settings.url), "the embeddings endpoint answers again");
                 }
             }
             Err(problem) => {
                 // Logged once when it begins to fail, not at every attempt.
                 if state.problem.is_none() {
-                    tracing::warn!(url = %self.settings.url, problem, "the embeddings endpoint fails; search goes on with what it has");
+                    tracing::warn!(url = %ShownUrl::of(&self.settings.url), problem, "the embeddings endpoint fails; search goes on with what it has");
                 }
                 state.problem = Some((problem.clone(), Instant::now()));
             }

@@ -482,6 +482,7 @@ impl Exchange {
             link: &calling.live.link,
             key: calling.live.key,
             call: calling.call,
+            told: &calling.live.told,
         };
         // From here on the call may have had an effect, so it is never sent again.
         calling.begun = true;

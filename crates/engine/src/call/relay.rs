@@ -14,6 +14,7 @@ use crate::call::RequestRouter;
 use crate::call::server_requests::owner_of;
 use crate::call::unsolicited::log_level;
 use crate::client::session::Caller;
+use crate::links::log_levels::ToldLevel;
 use crate::plan::Isolation;
 use crate::servers::server::Server;
 
@@ -25,6 +26,8 @@ pub(crate) struct Relay<'a> {
     pub(crate) link: &'a SharedLink,
     pub(crate) key: LinkKey,
     pub(crate) call: CallId,
+    /// What the link was told to log.
+    pub(crate) told: &'a ToldLevel,
 }
 
 impl Relay<'_> {
@@ -61,7 +64,7 @@ impl Relay<'_> {
     /// What the link was told because of everybody who uses it.
     fn level_of_all(&self) -> Option<LogLevel> {
         let is_own = self.server.plan.isolation == Isolation::Session && self.caller.era() == Era::Legacy;
-        if is_own { None } else { self.router.links.shared_level() }
+        if is_own { None } else { self.told.get() }
     }
 
     fn question(&self, message: &ServerMessage) -> Option<Bytes> {

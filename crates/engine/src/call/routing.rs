@@ -282,7 +282,13 @@ impl RequestRouter {
             if !matches!(wanted.what, What::Resource) && is_screened() {
                 return None;
             }
-            Some(ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
+            // What is the gateway's own is nobody else's, also where it is not there.
+            let is_own = match wanted.what {
+                What::Tool => snapshot.reserves_tool(said),
+                What::Prompt => false,
+                What::Resource => !self.pool.server(server)?.uris.leaves(said),
+            };
+            (!is_own).then(|| ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
         };
         let route = found.or_else(alone)?;
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
@@ -301,10 +307,10 @@ impl RequestRouter {
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
     fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<ItemRoute> {
         let servers = self.pool.servers();
-        let prefixed = servers.iter().filter(|server| !server.uris.is_transparent());
-        let mut found = prefixed
+        let mut found = servers
+            .iter()
             .filter(|server| principal.may_use(&server.plan))
-            .filter_map(|server| Some((server.id, server.uris.inward(uri)?)));
+            .filter_map(|server| Some((server.id, server.uris.by_prefix(uri)?)));
         found.next().map(|(server, local)| ItemRoute { server, local: LocalName::new(local) })
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, MutexGuard};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ClientKey;
+use tidings_hub::scope::AccessScope;
 use tidings_proto::{Era, LogLevel};
 use tidings_sync::Lock;
 
@@ -59,9 +60,17 @@ impl SessionTable {
         self.lock().values().cloned().collect()
     }
 
-    /// The least level of log messages that any session asked for.
-    pub(crate) fn least_level(&self) -> Option<LogLevel> {
-        self.lock().values().filter_map(|session| session.level()).min()
+    /// The least level of log messages that sessions asked for, for each of the different rights that they have.
+    pub(crate) fn wanted_levels(&self) -> Vec<(AccessScope, LogLevel)> {
+        let mut wanted: Vec<(AccessScope, LogLevel)> = Vec::new();
+        for session in self.lock().values() {
+            let Some(level) = session.level() else { continue };
+            match wanted.iter_mut().find(|(scope, _)| *scope == session.principal.scope) {
+                Some((_, least)) => *least = level.min(*least),
+                None => wanted.push((session.principal.scope.clone(), level)),
+            }
+        }
+        wanted
     }
 
     /// What the only client there will ever be declares, if there will be only one.

@@ -209,7 +209,7 @@ impl Server {
             era: live.hello.revision.era(),
             current: true,
             listed: self.plan.listed,
-            yields: self.plan.is_built_in(),
+            built_in: self.plan.is_built_in(),
             audience: self.plan.audience(),
             lists,
         }

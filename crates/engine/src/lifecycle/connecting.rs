@@ -15,6 +15,7 @@ use super::link_sink::LinkSink;
 use crate::call::RequestRouter;
 use crate::links::link_watch::LinkWatch;
 use crate::links::live_link::{LinkUser, LiveLink};
+use crate::links::log_levels::LinkAudience;
 use crate::plan::Source;
 use crate::plan::surroundings::Surroundings;
 use crate::servers::server::Server;
@@ -116,7 +117,15 @@ impl ServerLifecycle {
         }
         let (sink, end) = made.into_inner().ok_or(LinkError::Stopped)?;
         sink.attach(&link);
-        let live = LiveLink { key: sink.key, link, hello: Arc::new(hello), watch: Arc::clone(watch) };
+        let leads_to = LinkAudience { audience: server.plan.audience(), name: Arc::clone(&server.shared_name) };
+        let live = LiveLink {
+            key: sink.key,
+            link,
+            hello: Arc::new(hello),
+            watch: Arc::clone(watch),
+            told: Arc::default(),
+            leads_to,
+        };
         // Before the link is in the table: from then on calls may be given up on it, and must leave ghosts.
         self.links.in_flight.link_opened(live.key);
         self.links.table.insert(server.instance, &live, user.clone());

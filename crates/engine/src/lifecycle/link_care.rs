@@ -84,9 +84,10 @@ pub(super) fn forget_commands(server: &Server) {
 fn show(catalogue: &CatalogueStore, watch: &LinkWatch, server: &Server, state: LinkState) {
     match state {
         LinkState::Failing => {
-            let error = watch.last_error().as_ref().map(LinkError::to_string);
-            tracing::warn!(server = %server.plan.name, error = error.as_deref(), "does not answer");
-            server.set_state(catalogue, ServerState::Failing, error);
+            let error = watch.last_error();
+            let words = error.as_ref().map(LinkError::to_string);
+            tracing::warn!(server = %server.plan.name, error = words, "does not answer");
+            server.set_state(catalogue, ServerState::Failing, error.as_ref());
         }
         LinkState::Ready => {
             tracing::info!(server = %server.plan.name, "answers again");

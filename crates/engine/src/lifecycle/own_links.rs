@@ -54,7 +54,7 @@ impl ServerLifecycle {
             Err(error) => {
                 let now = Instant::now();
                 let retry =
-                    self.pool.own_links.lock().machine.failed(&owner, server.id, attempt, &error.to_string(), now);
+                    self.pool.own_links.lock().machine.failed(&owner, server.id, attempt, &error.for_clients(), now);
                 // Nobody wants it any more, so nobody needs to read of it.
                 if retry.is_some() && !server.presence.gone.is_cancelled() {
                     tracing::warn!(server = %server.plan.name, %error, "no connection for a single session");

@@ -40,7 +40,7 @@ impl ServerLifecycle {
                 () = self.runtime.stop.cancelled() => break,
             };
             tracing::warn!(server = %server.plan.name, %error, "server failed");
-            server.set_state(&self.catalogue, ServerState::Failing, Some(error.to_string()));
+            server.set_state(&self.catalogue, ServerState::Failing, Some(&error));
             // Its last lists are still served, but no longer called fresh.
             server.mark_stale(&self.catalogue);
             // Whoever asked for a restart waits for the first attempt, not for the first success.

@@ -8,6 +8,7 @@ use tidings_upstream::{ServerHello, SharedLink};
 
 use crate::client::session::Session;
 use crate::links::link_watch::LinkWatch;
+use crate::links::log_levels::{LinkAudience, ToldLevel};
 
 #[derive(Clone)]
 pub(crate) struct LiveLink {
@@ -16,6 +17,10 @@ pub(crate) struct LiveLink {
     pub(crate) hello: Arc<ServerHello>,
     /// Whether it can be trusted.
     pub(crate) watch: Arc<LinkWatch>,
+    /// What it was told to log.
+    pub(crate) told: Arc<ToldLevel>,
+    /// Whose server it leads to.
+    pub(crate) leads_to: LinkAudience,
 }
 
 /// Who uses a link.

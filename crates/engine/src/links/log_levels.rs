@@ -1,6 +1,9 @@
-//! Which log messages are asked of servers: the least level that anybody wants.
+//! Which log messages are asked of servers: the least level that anybody wants who may use the server.
+
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
+use tidings_hub::scope::{AccessScope, ServerAudience};
 use tidings_proto::{Era, LogLevel, Method};
 use tidings_upstream::OutgoingRequest;
 use tidings_wire::{RawId, request};
@@ -9,36 +12,53 @@ use crate::client::session::Session;
 use crate::links::live_link::{LinkUser, LiveLink};
 use crate::links::open_links::OpenLinks;
 
+/// What a link was told to log. Read for every log message, so it takes no lock.
+#[derive(Debug, Default)]
+pub(crate) struct ToldLevel(AtomicU8);
+
+impl ToldLevel {
+    pub(crate) fn get(&self) -> Option<LogLevel> {
+        // Nothing is 0, so the levels begin at 1.
+        LogLevel::from_place(self.0.load(Ordering::Relaxed).checked_sub(1)?)
+    }
+
+    /// Whether it was told otherwise before.
+    fn set(&self, level: LogLevel) -> bool {
+        self.0.swap(level as u8 + 1, Ordering::Relaxed) != level as u8 + 1
+    }
+}
+
+/// Whose server a link leads to: who is not permitted has no say in it.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkAudience {
+    pub(crate) audience: ServerAudience,
+    pub(crate) name: std::sync::Arc<str>,
+}
+
+impl LinkAudience {
+    fn least(&self, wanted: &[(AccessScope, LogLevel)]) -> Option<LogLevel> {
+        let permitted = |(scope, _): &&(AccessScope, LogLevel)| scope.permits(self.audience, &self.name);
+        wanted.iter().filter(permitted).map(|(_, level)| *level).min()
+    }
+}
+
 impl OpenLinks {
-    /// The least level anybody wants, told to every legacy server that logs.
+    /// The least level that anybody wants, told to every legacy server that logs and that they may use.
     pub(crate) fn update_level(&self) {
-        self.lower_or_set(self.sessions.least_level(), true);
-    }
-
-    /// A modern request wants log messages of a legacy server: its level can only be lowered for all.
-    pub(crate) fn want_level(&self, level: LogLevel) {
-        self.lower_or_set(Some(level), false);
-    }
-
-    /// What links that several use were told.
-    pub(crate) fn shared_level(&self) -> Option<LogLevel> {
-        *self.shared_level.lock()
-    }
-
-    fn lower_or_set(&self, level: Option<LogLevel>, may_raise: bool) {
-        {
-            let mut current = self.shared_level.lock();
-            let lower = current.is_none_or(|now| level.is_some_and(|level| level < now));
-            // Nobody wants a level any more: a legacy server can not be told that, so it stays as it is.
-            if level.is_none() || *current == level || !(may_raise || lower) {
-                return;
-            }
-            *current = level;
+        let wanted = self.sessions.wanted_levels();
+        // Nobody wants a level any more: a legacy server can not be told that, so it stays as it is.
+        if wanted.is_empty() {
+            return;
         }
-        for (live, user) in self.table.all() {
-            if !matches!(user, LinkUser::Session(_)) {
-                self.apply_level(&live, &user);
-            }
+        for (live, user) in self.table.all().into_iter().filter(|(_, user)| !matches!(user, LinkUser::Session(_))) {
+            self.tell_level(&live, live.leads_to.least(&wanted), &user);
+        }
+    }
+
+    /// A modern request wants log messages of a legacy server: the level of its link can only be lowered, for all who use it.
+    pub(crate) fn want_level(&self, live: &LiveLink, level: LogLevel) {
+        if live.told.get().is_none_or(|told| level < told) {
+            self.tell_level(live, Some(level), &LinkUser::Everybody);
         }
     }
 
@@ -56,10 +76,19 @@ impl OpenLinks {
     pub(crate) fn apply_level(&self, live: &LiveLink, user: &LinkUser) {
         let level = match user {
             LinkUser::Session(_) => user.session().and_then(|session| session.level()),
-            LinkUser::Everybody | LinkUser::Principal => self.shared_level(),
+            LinkUser::Everybody | LinkUser::Principal => live.leads_to.least(&self.sessions.wanted_levels()),
         };
+        self.tell_level(live, level, user);
+    }
+
+    fn tell_level(&self, live: &LiveLink, level: Option<LogLevel>, user: &LinkUser) {
+        let Some(level) = level else { return };
+        // Known also where the server is told nothing: messages are filtered by it.
+        let is_new = live.told.set(level) || matches!(user, LinkUser::Session(_));
         let logs = tidings_proto::capabilities::declares(&live.hello.capabilities, "logging");
-        let Some(level) = level.filter(|_| logs && live.hello.revision.era() == Era::Legacy) else { return };
+        if !is_new || !logs || live.hello.revision.era() != Era::Legacy {
+            return;
+        }
         let id = self.in_flight.mint();
         let params = format!("{{\"level\":\"{}\"}}", level.as_str());
         let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));

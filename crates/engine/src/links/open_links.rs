@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidings_hub::ClientKey;
 use tidings_hub::server_requests::ServerRequest;
-use tidings_proto::{LogLevel, notifications};
-use tidings_sync::Lock;
+use tidings_proto::notifications;
 use tidings_wire::{RawId, notification};
 
 use crate::client::sessions::SessionTable;
@@ -19,19 +18,11 @@ pub(crate) struct OpenLinks {
     pub(super) sessions: Arc<SessionTable>,
     pub(crate) in_flight: InFlight,
     pub(crate) table: LinkTable,
-    /// What links that several use were told to log.
-    pub(super) shared_level: Lock<Option<LogLevel>>,
 }
 
 impl OpenLinks {
     pub(crate) fn new(runtime: Arc<EngineRuntime>, sessions: Arc<SessionTable>) -> Self {
-        Self {
-            in_flight: InFlight::new(runtime.settings.limits),
-            runtime,
-            sessions,
-            table: LinkTable::new(),
-            shared_level: Lock::default(),
-        }
+        Self { in_flight: InFlight::new(runtime.settings.limits), runtime, sessions, table: LinkTable::new() }
     }
 
     /// Tells the server that a call is no longer wanted.

@@ -111,7 +111,7 @@ pub(crate) fn tell(
 }
 
 fn server_of(offer: &ServerOffer) -> JournalServer {
-    JournalServer { name: offer.name.clone(), built_in: offer.yields }
+    JournalServer { name: offer.name.clone(), built_in: offer.built_in }
 }
 
 fn first_listing(offer: &ServerOffer, failed: &[ListKind], at_start: bool) -> FirstListing {

@@ -7,7 +7,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
 pub use tidings_hub::refresh::FailedList;
 use tidings_proto::{Era, ListKind, Revision};
-use tidings_upstream::ServerHello;
+use tidings_upstream::{LinkError, ServerHello};
 
 /// Where a server's configuration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,8 @@ pub struct ServerStatus {
     pub since: SystemTime,
     /// The last error, kept until it is ready again.
     pub error: Option<String>,
+    /// The same, as callers are told: without the server's standard error and what the operator should do.
+    pub error_for_clients: Option<String>,
     /// The lists that it failed to give when it was last asked, though it is connected.
     pub failed_lists: Vec<FailedList>,
     /// What it said of itself when it was last connected.
@@ -134,6 +136,7 @@ impl ServerStatus {
             state: ServerState::Connecting,
             since: SystemTime::now(),
             error: None,
+            error_for_clients: None,
             failed_lists: Vec::new(),
             hello: None,
             connects: 0,
@@ -142,12 +145,17 @@ impl ServerStatus {
     }
 
     /// It is in another state.
-    pub(crate) fn now_is(&mut self, state: ServerState, error: Option<String>) {
+    pub(crate) fn now_is(&mut self, state: ServerState, error: Option<&LinkError>) {
         self.settled |= state != ServerState::Connecting;
         self.state = state;
         self.since = SystemTime::now();
         // The last error stays visible while the server is connecting again, and goes when it is ready.
-        self.error = error.or(self.error.take()).filter(|_| state != ServerState::Ready);
+        if let Some(error) = error {
+            (self.error, self.error_for_clients) = (Some(error.to_string()), Some(error.for_clients()));
+        }
+        if state == ServerState::Ready {
+            (self.error, self.error_for_clients) = (None, None);
+        }
         self.failed_lists.clear();
     }
 
@@ -170,7 +178,7 @@ impl ServerStatus {
                 self.since = SystemTime::now();
             }
             self.state = ServerState::Ready;
-            self.error = None;
+            (self.error, self.error_for_clients) = (None, None);
         }
     }
 }

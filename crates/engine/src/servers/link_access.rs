@@ -89,7 +89,7 @@ impl ServerPool {
         }
         let catalogue = self.catalogue.current();
         let status = catalogue.server(server.id);
-        let reason = match status.and_then(|s| s.error.clone()) {
+        let reason = match status.and_then(|s| s.error_for_clients.clone()) {
             Some(error) => error,
             None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
             None => "is not connected".into(),

@@ -13,7 +13,7 @@ use tidings_hub::refresh::{FailedList, ListRefresh, RefreshPace};
 use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::{Era, ListKind, UriMap};
 use tidings_sync::Lock;
-use tidings_upstream::{LineAdmission, LogBudget};
+use tidings_upstream::{LineAdmission, LinkError, LogBudget};
 use tokio::sync::{Notify, watch};
 
 use crate::links::link_table::ServerInstance;
@@ -82,8 +82,10 @@ struct AnnouncedLists {
 impl Server {
     pub(crate) fn new(id: ServerId, plan: ServerPlan, bare: bool, pace: RefreshPace) -> Self {
         // A server that is alone shows its URIs as they are, like its names.
-        let uris = if bare || plan.transparent_uris {
+        let uris = if plan.is_built_in() {
             UriMap::Transparent
+        } else if bare || plan.transparent_uris {
+            UriMap::Bare(plan.uri_prefix.clone().into())
         } else {
             UriMap::Prefix(plan.uri_prefix.clone().into())
         };
@@ -155,7 +157,7 @@ impl Server {
     }
 
     /// It is in another state. One that is not there, or no longer, has none.
-    pub(crate) fn set_state(&self, catalogue: &CatalogueStore, state: ServerState, error: Option<String>) {
+    pub(crate) fn set_state(&self, catalogue: &CatalogueStore, state: ServerState, error: Option<&LinkError>) {
         self.update_status(catalogue, |status| status.now_is(state, error));
     }
 

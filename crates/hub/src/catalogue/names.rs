@@ -11,6 +11,7 @@ use tidings_proto::names::public_name;
 use tidings_proto::{ListKind, LocalName, PublicName};
 
 use super::offer::ServerOffer;
+use super::reserved::ReservedNames;
 use crate::ServerId;
 
 /// Where a name leads.
@@ -22,8 +23,8 @@ pub struct ItemRoute {
     pub local: LocalName,
 }
 
-/// The public names of one server's items, in the order of its list; none where an item is hidden.
-pub type ShownNames = Arc<[Option<PublicName>]>;
+/// The public names of one server's items, in the order of its list.
+pub type ShownNames = Arc<[PublicName]>;
 
 /// Public names, and the other spellings that are understood.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +32,14 @@ pub struct NameTable {
     public: HashTrieMapSync<PublicName, ItemRoute>,
     /// Everybody who would answer to another spelling; only one who is alone does.
     aliases: HashTrieMapSync<PublicName, Vec<ItemRoute>>,
-    /// Items that could not have the name they wanted, with the one they have; none where they are hidden. There are few.
-    displaced: HashTrieMapSync<NameClaim, Option<PublicName>>,
+    /// Items that could not have the name they wanted, with the one they have. There are few.
+    displaced: HashTrieMapSync<NameClaim, PublicName>,
+    /// Names that only what is built in may have.
+    pub(super) reserved: ReservedNames,
 }
 
-/// An item of a server that has another name now, or none.
-pub type RenamedItem = (ServerId, LocalName, Option<PublicName>);
+/// An item of a server that has another name now.
+pub type RenamedItem = (ServerId, LocalName, PublicName);
 
 /// One item of one server.
 type NameClaim = (ServerId, LocalName);
@@ -48,22 +51,21 @@ pub struct UpdatedNames {
     pub table: NameTable,
     /// The names that server's items are shown under.
     pub shown: ShownNames,
-    /// Items of others that have another name now, or none.
+    /// Items of others that have another name now.
     pub renamed: Vec<RenamedItem>,
 }
 
 impl NameTable {
-    /// The table of one list over all servers, in their order: the first configured wins a collision, and what is built
-    /// in gives way to all others. With it the names that are shown, server by server.
+    /// The table of one list over all servers, in their order: what is built in keeps its names, then the first configured
+    /// wins a collision. With it the names that are shown, server by server.
     pub fn new(offers: &[Arc<ServerOffer>], kind: ListKind) -> (Self, Vec<ShownNames>) {
-        let mut table = Self::default();
+        let mut table = Self { reserved: ReservedNames::of(offers, kind), ..Self::default() };
         let mut shown = vec![ShownNames::default(); offers.len()];
-        let (last, first): (Vec<usize>, Vec<usize>) = (0..offers.len()).partition(|place| offers[*place].yields);
+        let (first, last): (Vec<usize>, Vec<usize>) = (0..offers.len()).partition(|place| offers[*place].built_in);
         for place in first.into_iter().chain(last) {
             let (offer, items) = (&offers[place], &offers[place].list(kind).items);
             shown[place] = items.iter().map(|item| table.add_public(offer, &item.key)).collect();
-            // A hidden item can not be called, so its other spellings must not reach it either.
-            for (item, _) in items.iter().zip(&*shown[place]).filter(|(_, name)| name.is_some()) {
+            for item in items {
                 table.add_aliases(offer, &item.key);
             }
         }
@@ -80,8 +82,12 @@ impl NameTable {
         offers: &[Arc<ServerOffer>],
         kind: ListKind,
     ) -> Option<UpdatedNames> {
+        // Another reserved name can move an item of every server.
+        if ReservedNames::of(offers, kind) != self.reserved {
+            return None;
+        }
         let same_naming = |(a, b): (&ServerOffer, &ServerOffer)| {
-            (&a.name, &a.prefix, a.bare, a.yields) == (&b.name, &b.prefix, b.bare, b.yields)
+            (&a.name, &a.prefix, a.bare, a.built_in) == (&b.name, &b.prefix, b.bare, b.built_in)
         };
         // Another prefix or style of names moves all items of the server, so none of them counts as kept.
         let anew = !before.zip(after).is_none_or(same_naming);
@@ -94,18 +100,14 @@ impl NameTable {
             let Some(before) = before else { continue };
             // All old names are taken out before any new one is put in: an item may take the name that another of the
             // same server left.
-            if let Some(name) = table.take_public(before, &item.key) {
-                table.remove_aliases(before, &item.key);
-                reach.names.push(name);
-            }
+            reach.names.push(table.take_public(before, &item.key));
+            table.remove_aliases(before, &item.key);
         }
         for item in after.iter().flat_map(|after| &after.list(kind).items).filter(|item| !kept(before, &item.key)) {
             let Some(after) = after else { continue };
-            reach.names.extend(candidates(after, &item.key));
+            reach.names.extend(table.candidates(after, &item.key));
             reach.items.insert(place_of(after, &item.key));
         }
-        // After the removals: who is hidden then may get a name that has just become free.
-        reach.hidden = table.hidden(offers);
         reach.spread(&table);
         let renamed = table.name_reached(&reach, after.map(|after| after.server), |key| !kept(before, key))?;
         let shown =
@@ -128,22 +130,20 @@ impl NameTable {
             let is_new = Some(*server) == changed && is_new(local);
             // Items of other servers leave the table first, too: they are named again below, in the order in which
             // everything is named, so the result is that of a table made from nothing.
-            before.push(if is_new { None } else { self.take_public(offer, local) });
+            before.push((!is_new).then(|| self.take_public(offer, local)));
         }
         let mut renamed = Vec::new();
         for ((_, server, local), before) in reach.items.iter().zip(before) {
             let offer = reach.offer(*server)?;
             let name = self.add_public(offer, local);
             // Beyond its two names an item takes one that nobody is asked about.
-            if name.as_ref().is_some_and(|name| !candidates(offer, local).any(|candidate| candidate == *name)) {
+            if !self.candidates(offer, local).any(|candidate| candidate == name) {
                 return None;
             }
-            match (&before, &name) {
-                (None, Some(_)) => self.add_aliases(offer, local),
-                (Some(_), None) => self.remove_aliases(offer, local),
-                _ => {}
+            if before.is_none() {
+                self.add_aliases(offer, local);
             }
-            if before != name && Some(*server) != changed {
+            if before.as_ref() != Some(&name) && Some(*server) != changed {
                 renamed.push((*server, local.clone(), name));
             }
         }
@@ -151,46 +151,48 @@ impl NameTable {
     }
 
     /// What an item is shown as, by its own wish or another name.
-    fn shown_as(&self, offer: &ServerOffer, local: &LocalName) -> Option<PublicName> {
+    fn shown_as(&self, offer: &ServerOffer, local: &LocalName) -> PublicName {
         // Nearly always empty; the check saves an allocation for the key on every item of a large list.
         if !self.displaced.is_empty()
             && let Some(name) = self.displaced.get(&(offer.server, local.clone()))
         {
             return name.clone();
         }
-        Some(wanted_name(offer, local))
+        self.wanted_name(offer, local)
     }
 
-    /// Takes an item's name away. `None` when it was hidden.
-    fn take_public(&mut self, offer: &ServerOffer, local: &LocalName) -> Option<PublicName> {
+    /// Takes an item's name away.
+    fn take_public(&mut self, offer: &ServerOffer, local: &LocalName) -> PublicName {
         let name = self.shown_as(offer, local);
         if !self.displaced.is_empty() {
             self.displaced.remove_mut(&(offer.server, local.clone()));
         }
-        if let Some(name) = &name {
-            self.public.remove_mut(name);
-        }
+        self.public.remove_mut(&name);
         name
     }
 
-    /// The hidden items, by the name they want.
-    fn hidden(&self, offers: &[Arc<ServerOffer>]) -> Vec<(PublicName, NameClaim)> {
-        let hidden = self.displaced.iter().filter(|(_, name)| name.is_none());
-        let of = |server| offers.binary_search_by_key(&server, |offer| offer.server).ok().map(|place| &offers[place]);
-        hidden.filter_map(|(claim, _)| Some((wanted_name(of(claim.0)?, &claim.1), claim.clone()))).collect()
-    }
-
-    /// `None` when the item gives way to another that has its name.
-    fn add_public(&mut self, offer: &ServerOffer, local: &LocalName) -> Option<PublicName> {
-        let wanted = wanted_name(offer, local);
-        let taken = self.public.contains_key(&wanted);
-        let name = if taken && !offer.yields { Some(self.free_name(offer, local)) } else { (!taken).then_some(wanted) };
-        if taken {
+    fn add_public(&mut self, offer: &ServerOffer, local: &LocalName) -> PublicName {
+        let mut name = self.wanted_name(offer, local);
+        if self.public.contains_key(&name) {
+            name = self.free_name(offer, local);
             self.displaced.insert_mut((offer.server, local.clone()), name.clone());
         }
-        let name = name?;
         self.public.insert_mut(name.clone(), ItemRoute { server: offer.server, local: local.clone() });
-        Some(name)
+        name
+    }
+
+    /// The names that an item takes where it can: its own, then with the prefix.
+    fn candidates(&self, offer: &ServerOffer, local: &LocalName) -> impl Iterator<Item = PublicName> + use<> {
+        let second = offer.bare.then(|| public_name(&offer.prefix, local));
+        std::iter::once(self.wanted_name(offer, local)).chain(second)
+    }
+
+    /// The name that an item has unless somebody was first.
+    fn wanted_name(&self, offer: &ServerOffer, local: &LocalName) -> PublicName {
+        match offer.bare && (offer.built_in || self.reserved.owner(local.as_str()).is_none()) {
+            true => PublicName::unchanged(local),
+            false => public_name(&offer.prefix, local),
+        }
     }
 
     /// A name for an item whose own is taken.
@@ -248,6 +250,10 @@ impl NameTable {
     pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&ItemRoute> {
         // A public name wins over any alias: it is what clients were shown.
         self.public.get(name).filter(|route| there(route.server)).or_else(|| {
+            // Also for those who may not use what is built in: nobody else answers to its names.
+            if self.reserved.owner(name).is_some() {
+                return None;
+            }
             let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route.server));
             // An alias that two servers claim leads nowhere: a guess could call the wrong tool.
             claims.next().filter(|_| claims.next().is_none())
@@ -259,14 +265,13 @@ impl NameTable {
 #[derive(Default)]
 struct ChangeReach<'a> {
     offers: &'a [Arc<ServerOffer>],
-    hidden: Vec<(PublicName, NameClaim)>,
     /// Names that came, went, or may do so, and were not looked at yet.
     names: Vec<PublicName>,
     /// Items that are named anew, in the order in which everything is named.
     items: BTreeSet<NamingOrder>,
 }
 
-/// An item in the order in which everything is named: what is built in comes last.
+/// An item in the order in which everything is named: `false`, for what is built in, comes first.
 type NamingOrder = (bool, ServerId, LocalName);
 
 impl ChangeReach<'_> {
@@ -284,12 +289,10 @@ impl ChangeReach<'_> {
             }
             let holder = table.public.get(&name).into_iter();
             let claims = table.aliases.get(&name).into_iter().flatten();
-            let known: Vec<NameClaim> = holder.chain(claims).map(|route| (route.server, route.local.clone())).collect();
-            let hidden = self.hidden.iter().filter(|(wanted, _)| *wanted == name).map(|(_, claim)| claim.clone());
-            for (server, local) in known.into_iter().chain(hidden.collect::<Vec<_>>()) {
+            for ItemRoute { server, local } in holder.chain(claims).cloned().collect::<Vec<_>>() {
                 let Some(offer) = self.offer(server) else { continue };
                 let has = table.shown_as(offer, &local);
-                let wants: Vec<PublicName> = candidates(offer, &local).chain(has).collect();
+                let wants: Vec<PublicName> = table.candidates(offer, &local).chain([has]).collect();
                 // A claim from before may be of an item that does not want the name any more.
                 if wants.contains(&name) && self.items.insert(place_of(offer, &local)) {
                     self.names.extend(wants);
@@ -300,22 +303,7 @@ impl ChangeReach<'_> {
 }
 
 fn place_of(offer: &ServerOffer, local: &LocalName) -> NamingOrder {
-    (offer.yields, offer.server, local.clone())
-}
-
-/// The names that an item takes where it can: its own, then with the prefix. What gives way has only one.
-fn candidates(offer: &ServerOffer, local: &LocalName) -> impl Iterator<Item = PublicName> {
-    // What is built in gives way instead of taking a prefix: its names are part of the documentation.
-    let second = (offer.bare && !offer.yields).then(|| public_name(&offer.prefix, local));
-    std::iter::once(wanted_name(offer, local)).chain(second)
-}
-
-/// The name that an item has unless somebody was first.
-fn wanted_name(offer: &ServerOffer, local: &LocalName) -> PublicName {
-    match offer.bare {
-        true => PublicName::unchanged(local),
-        false => public_name(&offer.prefix, local),
-    }
+    (!offer.built_in, offer.server, local.clone())
 }
 
 /// Other ways to say the same name, some of which may be equal.

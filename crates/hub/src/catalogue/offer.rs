@@ -224,9 +224,8 @@ pub struct ServerOffer {
     pub current: bool,
     /// Whether its tools are in the lists that clients see. They can be called either way.
     pub listed: bool,
-    /// Whether it is part of the program: where another server has one of its names, that server wins and its own item is
-    /// hidden.
-    pub yields: bool,
+    /// Whether it is part of the program: its names are its own, and those of others that read like them get a prefix.
+    pub built_in: bool,
     /// Who may use it.
     pub audience: ServerAudience,
     /// Its lists, by kind.
@@ -246,7 +245,7 @@ impl ServerOffer {
             era: Era::Legacy,
             current: true,
             listed: true,
-            yields: false,
+            built_in: false,
             audience: ServerAudience::ByName,
             lists: Default::default(),
         }
@@ -268,7 +267,7 @@ impl ServerOffer {
     pub fn shows(&self, kind: ListKind) -> bool {
         let withheld = kind == ListKind::Tools && !self.listed;
         // A built-in server without items would otherwise say something about `ttlMs` and scope of everybody's list.
-        let irrelevant = self.yields && self.list(kind).items.is_empty();
+        let irrelevant = self.built_in && self.list(kind).items.is_empty();
         !withheld && !irrelevant
     }
 }

@@ -18,7 +18,7 @@ impl UriOwners {
 
     /// One server's list changed.
     pub(super) fn update(&mut self, before: Option<&ServerOffer>, after: Option<&ServerOffer>) {
-        // Servers with a prefix are left out: their URIs are found by it.
+        // URIs with a prefix are left out: they are found by it.
         let shown = |offer: &&ServerOffer| offer.uris.is_transparent();
         let (before, after) = (before.filter(shown), after.filter(shown));
         if let Some(before) = before {
@@ -29,7 +29,8 @@ impl UriOwners {
             }
         }
         if let Some(after) = after {
-            for item in &after.list(ListKind::Resources).items {
+            for item in after.list(ListKind::Resources).items.iter().filter(|item| after.uris.leaves(item.key.as_str()))
+            {
                 self.add(&item.key, after.server);
             }
         }

@@ -106,10 +106,10 @@ impl RenderedOffer {
         OfferSegment { closed: text.freeze(), ends, items, mark }
     }
 
-    /// What clients call an item; `None` when it is hidden.
+    /// What clients call an item.
     fn public_key(&self, kind: ListKind, place: usize, item: &OfferItem) -> Option<String> {
         match self.names(kind) {
-            Some(names) => names.get(place)?.as_ref().map(|name| name.as_str().to_owned()),
+            Some(names) => names.get(place).map(|name| name.as_str().to_owned()),
             None => Some(self.offer.uris.outward(item.key.as_str())),
         }
     }

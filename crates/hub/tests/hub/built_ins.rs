@@ -1,4 +1,4 @@
-//! Tools that are not listed, and tools of the program itself that give way to those of servers.
+//! Tools that are not listed, and tools of the program itself, whose names are their own.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
-use tidings_proto::{FieldView, ListKind, LocalName, Revision};
+use tidings_proto::{FieldView, ListKind, Revision};
 
 use crate::generate::{offer, offers};
 
@@ -15,7 +15,7 @@ fn names(tools: &[&str]) -> Vec<String> {
 }
 
 fn built_in(id: u32, tools: &[&str]) -> Arc<ServerOffer> {
-    Arc::new(ServerOffer { yields: true, ..(*offer(id, "own", true, &names(tools))).clone() })
+    Arc::new(ServerOffer { built_in: true, ..(*offer(id, "own", true, &names(tools))).clone() })
 }
 
 fn unlisted(offer: &Arc<ServerOffer>) -> Arc<ServerOffer> {
@@ -33,25 +33,35 @@ fn listed(snapshot: &CatalogueSnapshot, kind: ListKind) -> Vec<String> {
     items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
 }
 
+// trust T7
 #[test]
-fn a_server_wins_the_name_of_a_built_in_wherever_it_stands() {
-    let server = |id| offer(id, "a", true, &names(&["call", "other"]));
-    for offers in [[built_in(0, &["call", "find"]), server(1)], [server(0), built_in(1, &["call", "find"])]] {
+fn a_built_in_keeps_its_name_wherever_it_stands_and_whoever_imitates_it_has_a_prefix() {
+    let imitations = ["call", "Call", "c-a.ll", "c\u{200b}all", "\u{441}all"];
+    let server = |id| offer(id, "a", true, &names(&[imitations.as_slice(), &["other", "ca_ll"]].concat()));
+    for offers in
+        [[built_in(0, &["call", "c_a_ll", "find"]), server(1)], [server(0), built_in(1, &["call", "c_a_ll", "find"])]]
+    {
         let snapshot = snapshot(&offers);
-        let is_built_in = |id: ServerId| snapshot.offer(id).unwrap().yields;
-        assert!(!is_built_in(snapshot.tool("call").unwrap().server));
-        assert!(is_built_in(snapshot.tool("find").unwrap().server));
-        for alias in ["own__call", "own:call", "mcp_own_call"] {
-            assert_eq!(snapshot.tool(alias), None, "{alias} is hidden too");
+        let is_built_in = |name: &str| snapshot.tool(name).map(|route| snapshot.offer(route.server).unwrap().built_in);
+        for name in ["call", "find", "own__call", "own:call", "mcp_own_call"] {
+            assert_eq!(is_built_in(name), Some(true), "{name}");
         }
-        let mut all = listed(&snapshot, ListKind::Tools);
-        all.sort();
-        assert_eq!(all, ["call", "find", "other"]);
-        let hidden = |offer: &ServerOffer| -> Vec<String> {
-            snapshot.hidden_tools(offer).map(|item| item.key.to_string()).collect()
-        };
+        for name in &imitations[1..] {
+            assert_eq!(is_built_in(name), None, "{name:?} leads nowhere");
+        }
+        assert_eq!([is_built_in("a__call"), is_built_in("other"), is_built_in("ca_ll")], [Some(false); 3]);
+        let own: Vec<String> =
+            listed(&snapshot, ListKind::Tools).into_iter().filter(|name| !name.starts_with("a_")).collect();
+        let mut own: Vec<&str> = own.iter().map(String::as_str).collect();
+        own.sort_unstable();
+        assert_eq!(own, ["c_a_ll", "ca_ll", "call", "find", "other"]);
         for offer in &offers {
-            assert_eq!(hidden(offer), if offer.yields { names(&["call"]) } else { Vec::new() });
+            let displaced = snapshot.displaced_tools(offer);
+            let mut displaced: Vec<&str> = displaced.map(|displaced| displaced.item.key.as_str()).collect();
+            displaced.sort_unstable();
+            let mut expected = if offer.built_in { Vec::new() } else { imitations.to_vec() };
+            expected.sort_unstable();
+            assert_eq!(displaced, expected);
         }
     }
 }
@@ -66,21 +76,22 @@ fn a_prefix_keeps_both() {
 
 proptest! {
     #[test]
-    fn a_built_in_changes_no_name_of_any_server(offers in offers()) {
-        let before = snapshot(&offers);
+    fn a_built_in_keeps_every_name_and_everything_else_is_still_there(offers in offers()) {
         // With a tool of the same name as each of the first server's, and one of its own.
         let taken: Vec<&str> = offers.first().into_iter().flat_map(|o| &o.list(ListKind::Tools).items).map(|i| i.key.as_str()).collect();
         let mut with = offers.clone();
         let tools: Vec<&str> = taken.into_iter().chain(["only_mine"]).collect();
         with.push(built_in(1_000, &tools));
         let after = snapshot(&with);
-        for offer in &offers {
+        for tool in &tools {
+            prop_assert_eq!(after.tool(tool).map(|route| route.server), Some(ServerId(1_000)), "{}", tool);
+        }
+        for offer in &with {
             for item in &offer.list(ListKind::Tools).items {
-                let name = |snapshot: &CatalogueSnapshot| snapshot.public_name(ListKind::Tools, offer.server, &item.key).cloned();
-                prop_assert_eq!(name(&before), name(&after));
+                let name = after.public_name(ListKind::Tools, offer.server, &item.key).unwrap();
+                prop_assert_eq!(after.tool(name.as_str()).map(|route| (route.server, &route.local)), Some((offer.server, &item.key)));
             }
         }
-        prop_assert!(after.public_name(ListKind::Tools, ServerId(1_000), &LocalName::new("only_mine")).is_some());
     }
 
     // S0.2

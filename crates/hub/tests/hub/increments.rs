@@ -31,9 +31,9 @@ fn step() -> impl Strategy<Value = Step> {
 fn made(server: u32, bare: bool, tools: &[String], resources: &[String]) -> ServerOffer {
     let prefix = PREFIXES[server as usize];
     let mut offer = Arc::unwrap_or_clone(offer(server, prefix, bare, tools));
-    // The last one is part of the program and gives way.
-    offer.yields = server == 3;
-    offer.bare |= offer.yields;
+    // The last one is part of the program, and its names are its own.
+    offer.built_in = server == 3;
+    offer.bare |= offer.built_in;
     // Every other server shows its URIs as they are.
     if server.is_multiple_of(2) {
         offer.uris = UriMap::Transparent;

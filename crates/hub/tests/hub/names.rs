@@ -43,7 +43,7 @@ impl Named<'_> {
     fn public(&self, server: ServerId, local: &str) -> Option<&str> {
         let place = self.offers.iter().position(|offer| offer.server == server)?;
         let item = self.offers[place].list(self.kind).place(&LocalName::new(local))?;
-        self.shown[place].get(item)?.as_ref().map(PublicName::as_str)
+        self.shown[place].get(item).map(PublicName::as_str)
     }
 }
 
@@ -186,9 +186,9 @@ fn a_collision_elsewhere_does_not_make_everything_be_named_anew() {
     let after = [Arc::clone(&before[0]), Arc::clone(&before[1]), make(2, &["p", "q"])];
     let updated = table.update(Some(&before[2]), Some(&after[2]), &after, ListKind::Tools).unwrap();
     assert_eq!(updated.renamed, []);
-    assert_eq!(updated.shown.iter().map(|name| name.as_ref().unwrap().as_str()).collect::<Vec<_>>(), ["p", "q"]);
+    assert_eq!(updated.shown.iter().map(PublicName::as_str).collect::<Vec<_>>(), ["p", "q"]);
     // The first one gives its `x` up: exactly the other `x` has another name now.
     let after = [make(0, &["y"]), Arc::clone(&before[1]), Arc::clone(&before[2])];
     let updated = table.update(Some(&before[0]), Some(&after[0]), &after, ListKind::Tools).unwrap();
-    assert_eq!(updated.renamed, [(ServerId(1), LocalName::new("x"), Some(PublicName::new("x")))]);
+    assert_eq!(updated.renamed, [(ServerId(1), LocalName::new("x"), PublicName::new("x"))]);
 }

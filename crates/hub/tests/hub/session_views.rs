@@ -24,7 +24,7 @@ fn offer(server: u32) -> Arc<ServerOffer> {
         era: Era::Legacy,
         current: true,
         listed: true,
-        yields: false,
+        built_in: false,
         audience: ServerAudience::ByName,
         lists: [(); 4].map(|()| OfferList::default()),
     })

@@ -154,7 +154,9 @@ fn everything(row: &Value, tools: &[String], paint: TerminalPaint) -> String {
     };
     let since = if row["since"].is_u64() { format!(" for {}", ago(&row["since"])) } else { String::new() };
     let failed: Vec<String> = row["failed_lists"].as_array().into_iter().flatten().map(failed_list).collect();
-    let hidden: Vec<&str> = row["hidden_tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let displaced =
+        ["displaced_tools", "displaced_resources"].iter().flat_map(|key| row[*key].as_array().into_iter().flatten());
+    let displaced: Vec<&str> = displaced.filter_map(Value::as_str).collect();
     let protocol = text("revision").map(|revision| match text("era") {
         Some(era) => format!("{revision} ({era})"),
         None => revision,
@@ -177,8 +179,9 @@ fn everything(row: &Value, tools: &[String], paint: TerminalPaint) -> String {
         ("offers", Some(counts(row)).filter(|counts| !counts.is_empty())),
         ("tools", (!tools.is_empty()).then(|| harmless(&tools.join(", ")))),
         (
-            "hidden",
-            (!hidden.is_empty()).then(|| format!("{} (another tool has the name)", harmless(&hidden.join(", ")))),
+            "displaced",
+            (!displaced.is_empty())
+                .then(|| format!("{} (the gateway's own; shown with a prefix)", harmless(&displaced.join(", ")))),
         ),
     ];
     let mut out = format!("{}\n", paint.styled(BOLD, &text("name").unwrap_or_default()));

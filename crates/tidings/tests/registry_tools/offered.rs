@@ -116,12 +116,13 @@ async fn with_search_they_are_found_and_not_listed() {
 }
 
 #[tokio::test]
-async fn a_server_wins_the_name_of_one_of_them_and_it_is_reported() {
+async fn they_keep_their_names_and_a_server_that_wants_one_is_reported() {
     let server = clock().tool("mcp_registry_find", |call| async move { call.ok_text("lost and found") }).stdio().await;
     let gateway = with_tools("").server("one", &server).serve().await;
     let client = gateway.client().connect().await;
-    assert_eq!(client.call_tool("mcp_registry_find", json!({})).await.text(), "lost and found");
-    assert_eq!(registry_tools(&client).await.len(), 11, "ten of ours, and one of the server");
+    assert_eq!(client.call_tool("one__mcp_registry_find", json!({})).await.text(), "lost and found");
+    assert_ne!(client.call_tool("mcp_registry_find", json!({"query": "x"})).await.text(), "lost and found");
+    assert_eq!(registry_tools(&client).await.len(), 11);
     let is_warning =
         |line: &String| line.contains("WARN") && line.contains("mcp_registry_find") && line.contains("one");
     gateway.stderr().wait_for("a warning about the name", is_warning).await;

@@ -1,7 +1,7 @@
 //! What `expose` decides: which tools are listed, and so which changes are told.
 
-use serde_json::{Value, json};
-use tidings_testkit::{Client, ListFollower, Server};
+use serde_json::json;
+use tidings_testkit::{Client, Server};
 
 use crate::{call, clients, exposing, followers, office, outside, tool};
 
@@ -72,31 +72,25 @@ async fn a_change_that_no_client_sees_is_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_server_wins_the_name_of_a_built_in_and_it_is_reported() {
+async fn a_built_in_keeps_its_name_and_the_imitation_is_reported() {
     let server = office().entry_tool(tool("call_tool", "Rings somebody up.")).stdio().await;
     let gateway = exposing("both").server("office", &server).serve().await;
     let is_warning = |line: &String| line.contains("WARN") && line.contains("call_tool") && line.contains("office");
     gateway.stderr().wait_for("a warning about the name", is_warning).await;
     for client in clients(&gateway).await {
         let tools = client.list("tools").await;
-        let named: Vec<&Value> = tools.iter().filter(|t| t["name"].as_str().unwrap().contains("call_tool")).collect();
-        assert_eq!(named.len(), 1, "{named:?}");
-        assert_eq!(named[0]["description"], "Rings somebody up.");
-        assert_eq!(client.call_tool("call_tool", json!({"text": "ann"})).await.text(), "call_tool: ann");
-        assert!(client.names("tools").await.contains(&"retrieve_tools".to_owned()), "the other one is still there");
+        let named = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap()["description"].clone();
+        assert_ne!(named("call_tool"), "Rings somebody up.");
+        assert_eq!(named("office__call_tool"), "Rings somebody up.");
+        assert_eq!(client.call_tool("office__call_tool", json!({"text": "ann"})).await.text(), "call_tool: ann");
+        assert_eq!(call(&client, "book_room", json!({"text": "5"})).await.text(), "book_room: 5");
     }
     let servers = outside::api(&gateway, "servers").await.1;
-    let built_in = servers["servers"].as_array().unwrap().iter().find(|s| s["source"] == "built-in").unwrap();
-    assert_eq!(built_in["hidden_tools"], json!(["call_tool"]));
+    let row = servers["servers"].as_array().unwrap().iter().find(|row| row["name"] == "office").unwrap();
+    assert_eq!(row["displaced_tools"], json!(["call_tool"]));
     let status = outside::api(&gateway, "status").await.1;
-    assert_eq!(status["hidden_tools"], json!([{"name": "call_tool", "by": "office"}]));
-
-    // When the server gives the name up, the built-in is there again.
-    let follower = ListFollower::begin(gateway.client().connect().await).await;
-    server.remove_tool("call_tool");
-    server.list_changed("tools");
-    follower.heard("tools", 2).await;
-    assert_eq!(call(&follower.client, "book_room", json!({"text": "5"})).await.text(), "book_room: 5");
+    let displaced = json!([{"server": "office", "name": "call_tool", "shown_as": "office__call_tool"}]);
+    assert_eq!(status["displaced_tools"], displaced);
 }
 
 #[tokio::test]

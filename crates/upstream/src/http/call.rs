@@ -19,7 +19,7 @@ use super::client::{chunk, gather};
 use super::refusal::{refused, session_refused};
 use super::{HttpBody, HttpLinkShared, HttpLinkState, LAST_EVENT};
 use crate::link::OutgoingRequest;
-use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, remedy};
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, ShownUrl, remedy};
 
 /// How long to wait before a stream is picked up again when the server does not say.
 const RETRY: Duration = Duration::from_millis(500);
@@ -135,7 +135,7 @@ impl HttpCall {
         if status.is_redirection() {
             // Followed nowhere: credentials of this server would go to another. Whoever wrote the URL has to.
             let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-            let body = location.map(|to| format!("{}{to}", remedy::REDIRECTS));
+            let body = location.map(|to| format!("{}{}", remedy::REDIRECTS, ShownUrl::of(to)));
             return Err(LinkError::Status { status: status.as_u16(), body });
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -207,7 +207,7 @@ impl HttpCall {
                 }
                 // The answer itself can not be read, so there will be none.
                 Err(error) if error.id.as_ref().is_some_and(|id| self.is_mine(id)) => return Err(unreadable(&error)),
-                Err(error) => tracing::warn!(url = %self.shared.url, %error, "part of a batch is not a message"),
+                Err(error) => tracing::warn!(url = %self.shared.shown(), %error, "part of a batch is not a message"),
             }
         }
         Ok(false)
@@ -290,14 +290,14 @@ impl HttpCall {
             return Ok(false);
         }
         if !is_message(&event.event) {
-            tracing::debug!(url = %self.shared.url, event = event.event, "an event that is no message");
+            tracing::debug!(url = %self.shared.shown(), event = event.event, "an event that is no message");
             return Ok(false);
         }
         match IncomingMessage::parse(event.data.clone(), &LIMITS) {
             Ok(message) => self.take_apart(message),
             // A notification that can not be read costs nobody the answer.
             Err(error) if is_notice(&event.data) => {
-                tracing::warn!(url = %self.shared.url, %error, "not a message");
+                tracing::warn!(url = %self.shared.shown(), %error, "not a message");
                 Ok(false)
             }
             Err(error) => Err(unreadable(&error)),

@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
 use super::dial::TlsOrPlain;
-use crate::LinkError;
+use crate::{LinkError, ShownUrl};
 
 /// How long to wait for a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub(crate) struct HttpDestination {
 impl HttpDestination {
     /// From a whole URL.
     pub(crate) fn new(url: &Uri) -> Result<Self, LinkError> {
-        let invalid = || LinkError::Unreachable(format!("{url}: not a URL of a server"));
+        let invalid = || LinkError::Unreachable(format!("{}: not a URL of a server", ShownUrl::of(&url.to_string())));
         let parts = url.clone().into_parts();
         let authority = parts.authority.ok_or_else(invalid)?;
         // User and password belong into `Authorization`, never into `Host`.

@@ -227,7 +227,7 @@ impl PushStream {
             // An answer here is nobody's: calls are answered on their own streams.
             Ok(_) => 0,
             Err(error) => {
-                tracing::debug!(url = %self.shared.url, %error, "not a message");
+                tracing::debug!(url = %self.shared.shown(), %error, "not a message");
                 self.shared.sink.remark(format!("sent what is no message: {error}"));
                 1
             }

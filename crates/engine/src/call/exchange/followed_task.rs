@@ -244,7 +244,10 @@ impl Exchange {
                             true => Ok(None),
                             false => Err(RequestRefusal::ServerDown {
                                 server: following.routed.server.plan.name.clone(),
-                                reason: format!("works on a task and does not say how far it is: {error}"),
+                                reason: format!(
+                                    "works on a task and does not say how far it is: {}",
+                                    error.for_clients()
+                                ),
                             }),
                         }
                     }

@@ -92,7 +92,7 @@ impl Exchange {
                 // A modern request names its level itself; a legacy server has one level per link, which has to be
                 // asked for.
                 if let (Some(level), Era::Legacy) = (caller.log_level, revision.era()) {
-                    self.router.links.want_level(level);
+                    self.router.links.want_level(live, level);
                 }
                 (None, None, &b"{}"[..])
             }

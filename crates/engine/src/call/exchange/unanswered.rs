@@ -48,7 +48,7 @@ impl Exchange {
         let server = &calling.routed.server;
         let reason = match server.presence.removal().filter(|_| *error == LinkError::Stopped) {
             Some(removal) => format!("{} during the call; whether it took effect is not known", removal.as_str()),
-            None => error.to_string(),
+            None => error.for_clients(),
         };
         Err(RequestRefusal::ServerDown { server: server.plan.name.clone(), reason })
     }

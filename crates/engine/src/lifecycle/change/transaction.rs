@@ -166,7 +166,7 @@ impl<'g> Transaction<'g> {
 
     fn check_prefixes(&self, staying: &[&Arc<Server>]) -> Result<(), ChangeError> {
         let arriving: Vec<&Arc<Server>> = self.arrivals.iter().map(|arrival| &arrival.server).collect();
-        // What is built in has no prefix; where its names are taken, it is hidden.
+        // What is built in has no prefix: its names are its own.
         for (place, server) in arriving.iter().enumerate().filter(|(_, server)| !server.plan.is_built_in()) {
             let others = staying.iter().chain(&arriving[..place]).filter(|other| !other.plan.is_built_in());
             for other in others {
@@ -408,7 +408,7 @@ impl Arrival {
             }
             First::Failed(error) => {
                 status.state = ServerState::Failing;
-                status.error = Some(error.to_string());
+                (status.error, status.error_for_clients) = (Some(error.to_string()), Some(error.for_clients()));
                 status.settled = true;
             }
         }
