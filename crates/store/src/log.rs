@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tidings_sync::Lock;
 use tokio::sync::watch;
 
+use crate::draft::{RecordDraft, WaitingEntry};
 use crate::lists::{Batch, LastLists, ListDelta, ListOwner, Listing, LogEntry};
 use crate::record::ChangeRecord;
 use crate::store::Store;
@@ -58,7 +59,7 @@ struct LogShared {
 
 #[derive(Debug, Default)]
 struct LogQueue {
-    waiting: VecDeque<LogEntry>,
+    waiting: VecDeque<WaitingEntry>,
     bytes: usize,
     lost: u64,
     /// Servers of which something was lost.
@@ -103,6 +104,11 @@ impl ChangeLog {
         self.hand_over(LogEntry::Changed(Box::new(record), delta));
     }
 
+    /// The same for a record that is completed on the log's thread. Does not wait.
+    pub fn append_draft(&self, draft: RecordDraft) {
+        self.queue_up(WaitingEntry::Draft(draft));
+    }
+
     /// A process begins with these servers: what it lists first is compared with what was known last. Does not wait.
     pub fn began(&self, servers: Vec<ListOwner>) {
         self.hand_over(LogEntry::Began(Timestamp::now(), servers));
@@ -120,6 +126,10 @@ impl ChangeLog {
     }
 
     fn hand_over(&self, entry: LogEntry) {
+        self.queue_up(WaitingEntry::Complete(entry));
+    }
+
+    fn queue_up(&self, entry: WaitingEntry) {
         let shared = &self.0.0;
         let mut queue = shared.queue();
         // The process is ending; there is nobody left to tell.
@@ -129,6 +139,11 @@ impl ChangeLog {
         let weight = entry.weight();
         let full = queue.waiting.len() >= shared.limits.max_waiting
             || queue.bytes.saturating_add(weight) > shared.limits.max_waiting_bytes;
+        if full && let WaitingEntry::Draft(_) = entry {
+            drop(queue);
+            // A record is bounded, what it is made of is not: better that one commit takes longer than that its record is lost.
+            return self.queue_up(WaitingEntry::Complete(entry.complete()));
+        }
         // The caller is on the path of a commit and must not wait for a disk; the loss is counted, and told with the
         // next record.
         if full {
@@ -269,7 +284,7 @@ impl Drop for LogOwner {
 
 /// What waited to be written.
 struct Taken {
-    entries: Vec<LogEntry>,
+    entries: Vec<WaitingEntry>,
     overlooked: HashSet<ListOwner>,
     lost: u64,
 }
@@ -292,7 +307,7 @@ impl LogWriter {
         while let Some(Taken { entries, overlooked, mut lost }) = self.0.take() {
             overlooked.iter().for_each(|owner| lists.overlook(owner));
             let mut batch = Batch::default();
-            for entry in entries {
+            for entry in entries.into_iter().map(WaitingEntry::complete) {
                 // What the entry is compared with must be in the store, so everything before it is written first.
                 if lists.compares(&entry) && entry.owner().is_none_or(|owner| batch.touches(owner)) {
                     self.flush(shelf, &mut last, std::mem::take(&mut batch), &mut lost, &mut lists);

@@ -9,7 +9,7 @@ use tidings_engine::{Change, ChangedDefinition, ChangedField, FirstListing, Item
 use tidings_proto::{ListKind, LocalName};
 use tidings_store::{
     ChangeLog, ChangeRecord, ChangedItem, FieldChange, ListDelta, ListOwner, ListedItem, Listing, LogLimits,
-    MOST_NAMES, Store,
+    MOST_NAMES, RecordDraft, Store,
 };
 use tidings_wire::one_line;
 
@@ -62,20 +62,41 @@ impl Journal for FeedRecorder {
     }
 
     fn record(&self, change: Change) {
-        let mut record = record(&change);
-        weight::weigh(&change, &self.1, &mut record);
         // What is held is not in the lists that clients see, and so not in what is known of them.
-        if change.held {
-            return self.0.append(record, None);
-        }
-        let removed = change.removed.iter().map(|name| name.as_str().into()).collect();
-        let delta = ListDelta { owner: owner(&change.server), put: hashes(change.digests), removed };
-        self.0.append(record, Some(delta));
+        let owner = (!change.held).then(|| owner(&change.server));
+        let (bytes, names) = (weight_of(&change), self.1.clone());
+        let (of, complete) = (owner.clone(), move || complete(change, owner, &names));
+        // The notices of this change wait for us: what it says and how much it matters is found out on the log's thread.
+        self.0.append_draft(RecordDraft { owner: of, bytes, complete: Box::new(complete) });
     }
 
     fn gone(&self, server: JournalServer) {
         self.0.gone(timestamp(SystemTime::now()), owner(&server));
     }
+}
+
+/// The record of a change, and what it makes of the lists of its owner.
+fn complete(change: Change, owner: Option<ListOwner>, names: &ToolNames) -> (ChangeRecord, Option<ListDelta>) {
+    let mut record = record(&change);
+    weight::weigh(&change, names, &mut record);
+    let delta = owner.map(|owner| {
+        let removed = change.removed.iter().map(|name| name.as_str().into()).collect();
+        ListDelta { owner, put: hashes(change.digests), removed }
+    });
+    (record, delta)
+}
+
+/// About how much memory a change takes while it waits. Its values count as a whole, though most share the list that they are from:
+/// a waiting change keeps all of it.
+fn weight_of(change: &Change) -> usize {
+    let names = change.added.iter().chain(&change.removed).map(|name| name.as_str().len() + 24).sum::<usize>();
+    let digests = change.digests.iter().map(|(name, _)| name.as_str().len() + 56).sum::<usize>();
+    let definitions = change.definitions.iter().map(|raw| raw.len() + 32).sum::<usize>();
+    let value = |value: &Option<bytes::Bytes>| value.as_ref().map_or(0, bytes::Bytes::len);
+    let field = |field: &ChangedField| field.name.len() + 88 + value(&field.before) + value(&field.after);
+    let changed =
+        change.changed.iter().map(|item| item.key.as_str().len() + item.fields.iter().map(field).sum::<usize>());
+    names + digests + definitions + changed.sum::<usize>()
 }
 
 fn owner(server: &JournalServer) -> ListOwner {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
-use tidings_store::{ChangeLog, ChangeQuery, ChangeRecord, LogLimits, QueryStart, Store};
+use tidings_store::{ChangeLog, ChangeQuery, ChangeRecord, LogLimits, QueryStart, RecordDraft, Store};
 use tidings_testkit::TempDir;
 
 use crate::{ALL, added, added_at, in_memory, log, names, wait_written};
@@ -106,4 +106,32 @@ async fn what_could_not_wait_is_counted_in_the_next_change() {
     let lost = |row: &tidings_store::ChangeRow| serde_json::from_slice::<ChangeRecord>(&row.json).unwrap().lost;
     let rows = log.read(ALL).await.unwrap().rows;
     assert_eq!(rows.iter().map(lost).sum::<u64>(), 3, "{rows:?}");
+}
+
+#[tokio::test]
+async fn a_draft_is_completed_by_the_logs_thread_and_one_without_room_by_its_caller() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let open = move || {
+        let _ = wait.recv();
+        Store::in_memory()
+    };
+    let log = ChangeLog::start(open, LogLimits { max_waiting_bytes: 2_000, ..LogLimits::default() });
+    let (say, said) = std::sync::mpsc::channel();
+    let draft = |name: &'static str, bytes| {
+        let say = say.clone();
+        let complete = move || {
+            let _ = say.send((name, std::thread::current().name().map(str::to_owned)));
+            (added(name), None)
+        };
+        RecordDraft { owner: None, bytes, complete: Box::new(complete) }
+    };
+    log.append_draft(draft("small", 100));
+    assert!(said.try_recv().is_err(), "nobody waited for it");
+    log.append_draft(draft("large", 10_000));
+    let here = std::thread::current().name().map(str::to_owned);
+    assert_eq!(said.try_recv(), Ok(("large", here)), "its record fits, though what it is made of does not");
+    go.send(()).unwrap();
+    let rows = wait_written(&log, 0, 2).await;
+    assert_eq!(names(&rows), ["small", "large"], "in the order in which they came");
+    assert_eq!(said.try_recv(), Ok(("small", Some("change-log".to_owned()))));
 }
