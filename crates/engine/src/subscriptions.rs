@@ -43,7 +43,7 @@ use clients::Who;
 pub(crate) use clients::{Decision, Named};
 use listens::OpenListen;
 pub use show::{FollowedResource, Follower};
-use subscription_links::Place;
+use subscription_links::FollowedLink;
 
 /// Takes what a server says on a stream of ours that is no answer to it.
 pub(crate) trait ServerMessages: Send + Sync {
@@ -88,7 +88,7 @@ pub(crate) struct FollowTable {
     /// Clients that wait for an answer. Bounded by their requests.
     waiting: HashMap<RequestId, oneshot::Sender<Decision>>,
     /// The links that are up.
-    places: HashMap<PlaceId, Place>,
+    places: HashMap<PlaceId, FollowedLink>,
     by_link: HashMap<LinkKey, PlaceId>,
     /// Sessions with links of their own, as far as they follow something over them.
     own: HashMap<(ClientKey, ServerId), PlaceId>,

@@ -30,7 +30,7 @@ pub(crate) struct SummaryCursors {
     current: u64,
     /// The old states that somebody was told of last, by number, the oldest first. Bounded: the oldest goes.
     old: VecDeque<(u64, Arc<CatalogueSnapshot>)>,
-    followers: HashMap<FollowerId, Place>,
+    followers: HashMap<FollowerId, FollowerPlace>,
     /// The last summaries, since one change is told to many. Bounded: the oldest goes.
     summaries: VecDeque<(Asked, Arc<str>)>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct SummaryCursors {
 /// What a summary depends on: two states, who sees them, and a topic.
 type Asked = (u64, u64, ViewKey, Topic);
 
-struct Place {
+struct FollowerPlace {
     view_key: ViewKey,
     /// `None` as long as it was told nothing.
     state: Option<u64>,
@@ -65,7 +65,7 @@ impl SummaryCursors {
     /// Begins with the current state, or with nothing.
     pub(crate) fn follow(&mut self, id: FollowerId, view_key: ViewKey, knows_current: bool) {
         let state = knows_current.then_some(self.current);
-        self.followers.insert(id, Place { view_key, state });
+        self.followers.insert(id, FollowerPlace { view_key, state });
     }
 
     pub(crate) fn unfollow(&mut self, id: FollowerId) {

@@ -11,7 +11,7 @@ use tidings_upstream::{CallEvent, CallStream, SharedLink};
 use tidings_wire::{Frame, RawId, elements, string_at};
 use tokio_util::sync::CancellationToken;
 
-use super::subscription_links::Place;
+use super::subscription_links::FollowedLink;
 use super::upstream_requests::refusal;
 use super::{FollowTable, ResourceSubscriptions};
 use crate::servers::server::Server;
@@ -69,7 +69,7 @@ impl ResourceSubscriptions {
         });
     }
 
-    async fn hear(self: &Arc<Self>, ticket: ServerTicket, place: &Place, mut events: CallStream) {
+    async fn hear(self: &Arc<Self>, ticket: ServerTicket, place: &FollowedLink, mut events: CallStream) {
         let why = loop {
             match events.next().await {
                 CallEvent::Message(message) if message.subject() == MessageSubject::Acknowledged => {

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// A link over which resources are followed.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct FollowedLink {
     pub(super) server: Arc<Server>,
     pub(super) live: LiveLink,
     /// The session that has it for itself.
@@ -30,7 +30,7 @@ pub(super) struct Place {
 
 impl FollowTable {
     /// Takes a link out; gives its place.
-    fn leave(&mut self, link: LinkKey) -> Option<(PlaceId, Place)> {
+    fn leave(&mut self, link: LinkKey) -> Option<(PlaceId, FollowedLink)> {
         let id = self.by_link.remove(&link)?;
         let place = self.places.remove(&id)?;
         for listen in self.listens.values().filter(|listen| listen.place == id) {
@@ -45,10 +45,10 @@ impl FollowTable {
 impl ResourceSubscriptions {
     /// The shared link of a server is up: what is followed is subscribed.
     pub(crate) fn can_follow(self: &Arc<Self>, server: &Arc<Server>, live: &LiveLink) {
-        self.enter(server.id.into(), &Place { server: Arc::clone(server), live: live.clone(), own: None });
+        self.enter(server.id.into(), &FollowedLink { server: Arc::clone(server), live: live.clone(), own: None });
     }
 
-    fn enter(self: &Arc<Self>, id: PlaceId, place: &Place) {
+    fn enter(self: &Arc<Self>, id: PlaceId, place: &FollowedLink) {
         let poll = place.server.polls_resources().is_some();
         let upstream = upstream_of(place);
         self.drive(|table, now| {
@@ -154,7 +154,7 @@ impl ResourceSubscriptions {
             })
         };
         let key = live.key;
-        self.enter(id, &Place { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
+        self.enter(id, &FollowedLink { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
         if !self.links.table.has(key) {
             // It broke before it was known here.
             self.lost_for_followers(key);
@@ -226,7 +226,7 @@ impl FollowTable {
 }
 
 /// How a server is followed over a link.
-fn upstream_of(place: &Place) -> SubscribeMethod {
+fn upstream_of(place: &FollowedLink) -> SubscribeMethod {
     let hello = &place.live.hello;
     match hello.revision.era() {
         _ if !capabilities::subscribes(&hello.capabilities) => SubscribeMethod::Unable,

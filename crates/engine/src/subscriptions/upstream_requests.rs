@@ -10,7 +10,7 @@ use tidings_upstream::{CallEvent, CallStream, LinkError};
 use tidings_wire::{Digest, Frame, FrameKind, digest, get};
 use tokio_util::sync::CancellationToken;
 
-use super::subscription_links::Place;
+use super::subscription_links::FollowedLink;
 use super::{FollowTable, ResourceSubscriptions};
 use crate::links::live_link::LiveLink;
 use crate::plan::Isolation;
@@ -93,7 +93,7 @@ impl ResourceSubscriptions {
         });
     }
 
-    fn begin(&self, place: &Place, method: Method, uri: &str) -> (u64, CallStream) {
+    fn begin(&self, place: &FollowedLink, method: Method, uri: &str) -> (u64, CallStream) {
         let outgoing = self.links.own_request(&place.live.hello, method, json!({ "uri": uri }));
         (outgoing.id, place.live.link.call(outgoing))
     }
@@ -101,7 +101,7 @@ impl ResourceSubscriptions {
     /// What a server answers; `None` when the gateway ends.
     async fn answer_of(
         self: &Arc<Self>,
-        place: &Place,
+        place: &FollowedLink,
         (id, mut events): (u64, CallStream),
     ) -> Option<Result<Frame, LinkError>> {
         let answer = async {
@@ -129,7 +129,7 @@ impl ResourceSubscriptions {
         }))
     }
 
-    pub(super) fn pass_on(self: &Arc<Self>, place: &Place, message: ServerMessage) {
+    pub(super) fn pass_on(self: &Arc<Self>, place: &FollowedLink, message: ServerMessage) {
         if let Some(messages) = self.messages.upgrade() {
             messages.heard(&place.server, &place.live, message);
         }

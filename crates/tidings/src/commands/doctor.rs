@@ -12,13 +12,13 @@ use crate::commands::terminal::{BOLD, CAME, DIM, TerminalPaint, WENT, cut, plura
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
 use crate::{settings, wiring};
-use finding::{Finding, FindingLevel};
+use finding::{DoctorFinding, FindingLevel};
 
 pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> {
     let findings = examine(cli).await;
     let ok = findings.iter().all(|finding| finding.level != FindingLevel::Problem);
     if as_json {
-        let all: Vec<_> = findings.iter().map(Finding::json).collect();
+        let all: Vec<_> = findings.iter().map(DoctorFinding::json).collect();
         println!("{:#}", json!({ "ok": ok, "findings": all }));
     } else {
         print(&findings);
@@ -30,19 +30,19 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     }
 }
 
-async fn examine(cli: &Cli) -> Vec<Finding> {
+async fn examine(cli: &Cli) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     let loaded = match settings::load(cli) {
         Ok(loaded) => Some(loaded),
         Err(CommandFailure::Config(errors)) => {
             findings.extend(errors.iter().map(|error| {
                 let remedy = "correct the file; `tidings check` repeats this, `tidings schema` describes all of it";
-                Finding::problem("configuration", error.to_string(), remedy)
+                DoctorFinding::problem("configuration", error.to_string(), remedy)
             }));
             None
         }
         Err(other) => {
-            findings.push(Finding::problem("configuration", other.to_string(), "name one with --config FILE"));
+            findings.push(DoctorFinding::problem("configuration", other.to_string(), "name one with --config FILE"));
             None
         }
     };
@@ -74,11 +74,11 @@ async fn examine(cli: &Cli) -> Vec<Finding> {
 }
 
 /// What the file says, and what of it can not be run.
-fn configuration(loaded: &settings::LoadedConfig) -> Vec<Finding> {
+fn configuration(loaded: &settings::LoadedConfig) -> Vec<DoctorFinding> {
     const ABOUT: &str = "configuration";
     let config = &loaded.config;
     let mut findings = match &loaded.found {
-        None => vec![Finding::note(
+        None => vec![DoctorFinding::note(
             ABOUT,
             "none was found, so `tidings serve` shows the built-in demo",
             "make one with `tidings init`, or name a file with --config FILE",
@@ -88,26 +88,30 @@ fn configuration(loaded: &settings::LoadedConfig) -> Vec<Finding> {
             let servers = plural(config.servers.len() as u64, "server");
             let watches = plural(config.watches.len() as u64, "watch");
             let what = format!("{}: {enabled} of {servers} enabled, {watches}", found.path.display());
-            vec![Finding::fine(ABOUT, what)]
+            vec![DoctorFinding::fine(ABOUT, what)]
         }
     };
     findings.extend(loaded.untrusted.as_ref().map(|here| {
         let what = format!("{} is not trusted, so nothing in it counts", here.file.display());
-        Finding::note(ABOUT, what, here.remedy())
+        DoctorFinding::note(ABOUT, what, here.remedy())
     }));
     let remedy = "see the line named";
-    findings.extend(config.warnings.iter().map(|warning| Finding::note(ABOUT, warning.to_string(), remedy)));
+    findings.extend(config.warnings.iter().map(|warning| DoctorFinding::note(ABOUT, warning.to_string(), remedy)));
     let unsupported = config.unsupported();
     findings.extend(unsupported.iter().map(|notice| {
-        Finding::problem(ABOUT, notice.to_string(), "remove what is named, or disable the server with enabled = false")
+        DoctorFinding::problem(
+            ABOUT,
+            notice.to_string(),
+            "remove what is named, or disable the server with enabled = false",
+        )
     }));
     if let Err(CommandFailure::Failed(fault)) = wiring::try_watches(config) {
-        findings.push(Finding::problem(ABOUT, fault, "correct the key named"));
+        findings.push(DoctorFinding::problem(ABOUT, fault, "correct the key named"));
     }
     findings
 }
 
-fn print(findings: &[Finding]) {
+fn print(findings: &[DoctorFinding]) {
     let paint = TerminalPaint::for_stdout();
     let width = findings.iter().map(|finding| finding.about.chars().count()).max().unwrap_or(0);
     let width = paint.width.map_or(width, |columns| width.min(columns / 3));

@@ -14,7 +14,7 @@ use tidings_config::{Config, ListenAddress};
 use tidings_upstream::HttpClient;
 use tokio::net::TcpListener;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::backend;
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
@@ -25,16 +25,16 @@ const HEALTHY_WITHIN: Duration = Duration::from_secs(5);
 const FEW_FILES: u64 = 4_096;
 
 /// Whether state can be kept.
-pub(super) fn data(found: &Result<DataDir, CommandFailure>) -> Vec<Finding> {
+pub(super) fn data(found: &Result<DataDir, CommandFailure>) -> Vec<DoctorFinding> {
     const ABOUT: &str = "data";
     let path = match found {
         Ok(data) => data.path(),
-        Err(failure) => return vec![Finding::problem(ABOUT, failure.to_string(), "name one with --data DIR")],
+        Err(failure) => return vec![DoctorFinding::problem(ABOUT, failure.to_string(), "name one with --data DIR")],
     };
     let shown = path.display();
     let elsewhere = "name another data directory with --data DIR or TIDINGS_DATA";
     if path.exists() && !path.is_dir() {
-        return vec![Finding::problem(ABOUT, format!("{shown} is not a directory"), elsewhere)];
+        return vec![DoctorFinding::problem(ABOUT, format!("{shown} is not a directory"), elsewhere)];
     }
     // The nearest that exists decides whether the rest can be made.
     let existing = path.ancestors().find(|ancestor| ancestor.exists() || ancestor.as_os_str().is_empty());
@@ -42,26 +42,26 @@ pub(super) fn data(found: &Result<DataDir, CommandFailure>) -> Vec<Finding> {
     if let Err(error) = access(existing, Access::WRITE_OK | Access::EXEC_OK) {
         let error = std::io::Error::from(error);
         let remedy = format!("give yourself the right to write there, or {elsewhere}");
-        return vec![Finding::problem(ABOUT, format!("{}: {error}", existing.display()), remedy)];
+        return vec![DoctorFinding::problem(ABOUT, format!("{}: {error}", existing.display()), remedy)];
     }
     let mut findings = vec![match path.exists() {
-        true => Finding::fine(ABOUT, format!("{shown} can be written")),
-        false => Finding::fine(ABOUT, format!("{shown} is made when it is needed")),
+        true => DoctorFinding::fine(ABOUT, format!("{shown} can be written")),
+        false => DoctorFinding::fine(ABOUT, format!("{shown} is made when it is needed")),
     }];
     let token = path.join("admin.token");
     if std::fs::metadata(&token).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
         let what = format!("others can read {}, the key to the gateway's API", token.display());
-        findings.push(Finding::problem(ABOUT, what, format!("chmod 600 {}", token.display())));
+        findings.push(DoctorFinding::problem(ABOUT, what, format!("chmod 600 {}", token.display())));
     }
     findings
 }
 
 /// Whether enough files may be open. `serve` takes all that are allowed.
-pub(super) fn open_files() -> Option<Finding> {
+pub(super) fn open_files() -> Option<DoctorFinding> {
     let most = getrlimit(Resource::Nofile).maximum?;
     let what = format!("at most {most} files may be open, and every client, server and watch is one or more");
     let remedy = "raise the hard limit: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit nofile of Docker";
-    (most < FEW_FILES).then(|| Finding::note("limits", what, remedy))
+    (most < FEW_FILES).then(|| DoctorFinding::note("limits", what, remedy))
 }
 
 /// What a running gateway serves, in words, if it is another file than this.
@@ -78,10 +78,10 @@ pub(super) async fn other_configuration(running: &RunningGateway, file: &Path) -
 }
 
 /// A gateway that serves something else, and whether one could listen beside it.
-pub(super) async fn beside(running: &RunningGateway, other: &str, config: Option<&Config>) -> Vec<Finding> {
+pub(super) async fn beside(running: &RunningGateway, other: &str, config: Option<&Config>) -> Vec<DoctorFinding> {
     const ABOUT: &str = "gateway";
     let what = format!("the one at {} {other}; so this file is examined by itself", running.url);
-    let mut findings = vec![Finding::fine(ABOUT, what)];
+    let mut findings = vec![DoctorFinding::fine(ABOUT, what)];
     let Some(config) = config else { return findings };
     let listen = &config.gateway.listen;
     // By the port alone: the host may be spelled in several ways.
@@ -91,7 +91,7 @@ pub(super) async fn beside(running: &RunningGateway, other: &str, config: Option
             listen.host,
             listen.port.checked_add(1).unwrap_or(7338)
         );
-        findings.push(Finding::note(ABOUT, format!("that gateway listens on {listen}"), remedy));
+        findings.push(DoctorFinding::note(ABOUT, format!("that gateway listens on {listen}"), remedy));
     } else {
         findings.push(port(listen, "").await);
     }
@@ -99,15 +99,15 @@ pub(super) async fn beside(running: &RunningGateway, other: &str, config: Option
 }
 
 /// The gateway that runs and whether it answers; else whether one could listen.
-pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Config>) -> (bool, Vec<Finding>) {
+pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Config>) -> (bool, Vec<DoctorFinding>) {
     const ABOUT: &str = "gateway";
     if let Some(running) = running {
         let url = &running.url;
         return match health(url).await {
-            Ok(()) => (true, vec![Finding::fine(ABOUT, format!("runs and answers at {url}/mcp"))]),
+            Ok(()) => (true, vec![DoctorFinding::fine(ABOUT, format!("runs and answers at {url}/mcp"))]),
             Err(why) => {
                 let remedy = "look at its log; end it and start `tidings serve` again";
-                (false, vec![Finding::problem(ABOUT, format!("its process is there, but {url} {why}"), remedy)])
+                (false, vec![DoctorFinding::problem(ABOUT, format!("its process is there, but {url} {why}"), remedy)])
             }
         };
     }
@@ -116,7 +116,7 @@ pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Co
     let mut findings = vec![port(listen, "none is running; ").await];
     if !listen.is_loopback() && config.auth.is_none() {
         let what = format!("{listen} can be reached from other machines, and nobody needs a token");
-        findings.push(Finding::problem(ABOUT, what, "add [auth] tokens, or listen on 127.0.0.1"));
+        findings.push(DoctorFinding::problem(ABOUT, what, "add [auth] tokens, or listen on 127.0.0.1"));
     }
     (false, findings)
 }
@@ -132,21 +132,21 @@ async fn health(url: &str) -> Result<(), String> {
 }
 
 /// Tries to listen, for a moment.
-async fn port(listen: &ListenAddress, before: &str) -> Finding {
+async fn port(listen: &ListenAddress, before: &str) -> DoctorFinding {
     const ABOUT: &str = "gateway";
     match TcpListener::bind((listen.host.as_str(), listen.port)).await {
-        Ok(_) => Finding::fine(ABOUT, format!("{before}{listen} is free for `tidings serve`")),
+        Ok(_) => DoctorFinding::fine(ABOUT, format!("{before}{listen} is free for `tidings serve`")),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let remedy = format!(
                 "end that program, or serve elsewhere: tidings serve --listen {}:{}, or `listen` in [gateway]",
                 listen.host,
                 listen.port.checked_add(1).unwrap_or(7338)
             );
-            Finding::problem(ABOUT, format!("{listen} is used by another program"), remedy)
+            DoctorFinding::problem(ABOUT, format!("{listen} is used by another program"), remedy)
         }
         Err(error) => {
             let what = format!("nobody can listen on {listen}: {error}");
-            Finding::problem(ABOUT, what, "choose an address of this machine: `listen` in [gateway]")
+            DoctorFinding::problem(ABOUT, what, "choose an address of this machine: `listen` in [gateway]")
         }
     }
 }

@@ -23,7 +23,7 @@ impl FindingLevel {
 
 /// What was found, and what to do about it.
 #[derive(Debug)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     pub(super) level: FindingLevel,
     /// What was looked at: `data`, `server notes`, `watch orders`.
     pub(super) about: String,
@@ -34,7 +34,7 @@ pub(super) struct Finding {
     pub(super) sql: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     pub(super) fn fine(about: impl Into<String>, what: impl Into<String>) -> Self {
         Self { level: FindingLevel::Fine, about: about.into(), what: what.into(), remedy: None, sql: None }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig, TransportConfig};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::backend::{self, Backend};
 use crate::cli::Cli;
 use crate::commands::terminal::plural;
@@ -15,7 +15,11 @@ use crate::failure::CommandFailure;
 /// How long all servers may take to get ready, or a gateway to say how they are.
 const WITHIN: Duration = Duration::from_secs(60);
 
-pub(super) async fn findings(cli: &Cli, running: Option<&RunningGateway>, config: Option<&Config>) -> Vec<Finding> {
+pub(super) async fn findings(
+    cli: &Cli,
+    running: Option<&RunningGateway>,
+    config: Option<&Config>,
+) -> Vec<DoctorFinding> {
     let configured: Vec<&ServerConfig> = config.into_iter().flat_map(Config::enabled_servers).collect();
     if running.is_none() && configured.is_empty() {
         return Vec::new();
@@ -27,14 +31,14 @@ pub(super) async fn findings(cli: &Cli, running: Option<&RunningGateway>, config
     let states = match asked {
         Ok(states) => states,
         Err(CommandFailure::Usage(why)) => {
-            return vec![Finding::note("servers", format!("not tried: {why}"), "do as it says")];
+            return vec![DoctorFinding::note("servers", format!("not tried: {why}"), "do as it says")];
         }
         // The faults of the file are findings already.
         Err(CommandFailure::Config(_)) => return Vec::new(),
         Err(other) => {
             let why = other.to_string();
             let remedy = "correct what the configuration is said to lack, and try again";
-            return vec![Finding::problem("servers", format!("not tried: {why}"), remedy)];
+            return vec![DoctorFinding::problem("servers", format!("not tried: {why}"), remedy)];
         }
     };
     let states = states["servers"].as_array().cloned().unwrap_or_default();
@@ -52,7 +56,7 @@ pub(super) async fn findings(cli: &Cli, running: Option<&RunningGateway>, config
         if !states.iter().any(|state| state["name"] == server.name.as_str()) {
             let what = "the running gateway does not know it";
             let remedy = "the file was changed since, or belongs to another gateway: start `tidings serve` again";
-            findings.push(Finding::note(about(&server.name), what, remedy));
+            findings.push(DoctorFinding::note(about(&server.name), what, remedy));
         }
     }
     findings
@@ -69,7 +73,7 @@ async fn states(cli: &Cli, running: Option<&RunningGateway>) -> Result<Value, Co
 }
 
 /// Variables of this environment that look as if they were meant for a server, which does not get them.
-fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Option<Finding> {
+fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Option<DoctorFinding> {
     let TransportConfig::Stdio { command, args, env, .. } = &server.transport else { return None };
     let inherited = crate::wiring::inherit_env(server.inherit_env.as_ref().unwrap_or(gateway));
     // Of a path only the last part says what it is; where it lies says nothing.
@@ -93,7 +97,7 @@ fn withheld(server: &ServerConfig, gateway: &tidings_config::InheritEnv) -> Opti
     }
     let list = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let what = format!("{} set here, and not passed on to it", names.join(", "));
-    Some(Finding::note(about(&server.name), what, format!("if it needs that: inherit_env = [{list}]")))
+    Some(DoctorFinding::note(about(&server.name), what, format!("if it needs that: inherit_env = [{list}]")))
 }
 
 fn waits(held: u64) -> String {
@@ -104,11 +108,11 @@ fn about(name: &str) -> String {
     format!("server {name}")
 }
 
-fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<Finding> {
+fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<DoctorFinding> {
     let about = about(state["name"].as_str().unwrap_or_default());
     if state["state"] != "ready" {
         let why = state["error"].as_str().unwrap_or("it has not answered yet");
-        return vec![Finding::problem(about, why, remedy(config))];
+        return vec![DoctorFinding::problem(about, why, remedy(config))];
     }
     let failed = state["failed_lists"].as_array().cloned().unwrap_or_default();
     if failed.is_empty() {
@@ -117,19 +121,19 @@ fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<Finding> {
         let revision = state["revision"].as_str().unwrap_or_default();
         let held = state["held"].as_u64().filter(|held| *held > 0).map(|held| {
             let what = format!("{} for approval, and nobody sees it", waits(held));
-            Finding::note(
+            DoctorFinding::note(
                 about.clone(),
                 what,
                 "look at it with `tidings approvals`, then `tidings approve` or `tidings reject`",
             )
         });
-        let fine = Finding::fine(about, format!("ready, {counts}; speaks {revision}"));
+        let fine = DoctorFinding::fine(about, format!("ready, {counts}; speaks {revision}"));
         return std::iter::once(fine).chain(held).collect();
     }
     let remedy = "the server has to answer this; its standard error in the gateway's log may say why it does not";
     let each = |failed: &Value| {
         let text = |key: &str| failed[key].as_str().unwrap_or_default();
-        Finding::problem(about.clone(), format!("fails to give {}: {}", text("list"), text("error")), remedy)
+        DoctorFinding::problem(about.clone(), format!("fails to give {}: {}", text("list"), text("error")), remedy)
     };
     failed.iter().map(each).collect()
 }

@@ -3,9 +3,9 @@
 use tidings_config::Config;
 use tidings_watch::{WatchFinding, WatchVerdict, examine_watch};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 
-pub(super) async fn findings(config: &Config) -> Vec<Finding> {
+pub(super) async fn findings(config: &Config) -> Vec<DoctorFinding> {
     let mut findings = Vec::new();
     for watch in &config.watches {
         let about = format!("watch {}", watch.id);
@@ -14,12 +14,12 @@ pub(super) async fn findings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn finding(about: &str, found: WatchFinding) -> Finding {
+fn finding(about: &str, found: WatchFinding) -> DoctorFinding {
     let WatchFinding { verdict, what, sql } = found;
     let finding = match verdict {
-        WatchVerdict::Fine => Finding::fine(about, what),
-        WatchVerdict::Note { remedy } => Finding::note(about, what, remedy),
-        WatchVerdict::Problem { remedy } => Finding::problem(about, what, remedy),
+        WatchVerdict::Fine => DoctorFinding::fine(about, what),
+        WatchVerdict::Note { remedy } => DoctorFinding::note(about, what, remedy),
+        WatchVerdict::Problem { remedy } => DoctorFinding::problem(about, what, remedy),
     };
     finding.with_sql(sql)
 }
