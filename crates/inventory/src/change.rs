@@ -84,6 +84,7 @@ impl ChangeBatch {
     /// What changes mean for the sources as they are now, or why they must not be made.
     pub(crate) fn of(changes: &[DescribedChange], sources: &ServerSources) -> Result<Self, RegistryRefusal> {
         let mut batch = Self::default();
+        // Checked again though `describe` did: the names may have been let go since.
         for (change, described) in changes {
             check_name(sources, change)?;
             if let Some(described) = described {

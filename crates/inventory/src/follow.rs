@@ -26,6 +26,7 @@ impl ServerRegistry {
     /// Applies changes of the configuration file for as long as this is polled. Returns at once when there is no file.
     pub async fn follow_file(&self) {
         let Some(file) = self.file() else { return };
+        // A change that is read earlier would be refused, and then count as known.
         self.attached().await;
         let bell = Arc::new(FolderBell::default());
         let watcher = watch(&file, &bell);

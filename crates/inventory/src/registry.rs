@@ -133,6 +133,7 @@ impl ServerRegistry {
 
     /// The gateway has been started with [`Self::plans`]; from now on it can be changed.
     pub fn attach(&self, gateway: Gateway) {
+        // Set once: the process has one gateway, and a second call would be a mistake of the wiring.
         let _ = self.0.gateway.set(gateway);
     }
 
@@ -181,6 +182,7 @@ impl ServerRegistry {
         // Names first: everything below compares with what is there, and that must stay so.
         let mut mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
         let described = self.describe(changes).await?;
+        // Such as the image of a container, which may have to be pulled.
         if described.iter().any(|(_, server)| server.as_ref().is_some_and(needs_much)) {
             // This may take minutes, for which nobody else is to wait; the limit of the transaction is for starting a server.
             drop(mine);

@@ -63,6 +63,7 @@ impl ServerRegistry {
             }
             let operations = std::mem::take(&mut todo.operations);
             let compared = begun.elapsed() - read;
+            // Compared with what the gateway started with, and not with the last reading: a section that was changed back needs nothing.
             let needs_restart = needs_restart(&self.0.first, &config);
             // A reading of the file is nobody's: nobody goes away.
             let never = CancellationToken::new();
@@ -92,6 +93,7 @@ impl ServerRegistry {
             drop(mine);
             if let Some(committed) = committed {
                 // After the commit: the watches of the new configuration take over only when everything else has.
+                // `reloading` is still held, so no other reading of the file comes in between.
                 committed();
             }
             let changed = begun.elapsed() - read - compared;

@@ -190,6 +190,7 @@ impl ServerSources {
     pub(crate) fn clash(&self, server: &ServerConfig) -> Option<(&ServerConfig, Prefix)> {
         // A server that is switched off has no names that another could clash with.
         let on = |other: &&ServerConfig| self.switched.get(&other.name).copied().unwrap_or(other.enabled);
+        // Only those of the file: of two that were added, the engine refuses the second when it finds the clash.
         self.file.iter().map(Arc::as_ref).filter(on).find_map(|other| Some((other, shared_prefix(server, other)?)))
     }
 }

@@ -141,6 +141,7 @@ impl<E: AuditEntry> AuditQueue<E> {
     /// Hands an entry over. Takes no lock, and waits for nobody.
     pub fn hand_over(&self, entry: E) {
         let weight = entry.weight();
+        // Added before it is compared: those who hand over at the same moment see each other, so the bound holds without a lock.
         let waiting = self.shared.waiting.fetch_add(weight, Ordering::Relaxed);
         if waiting + weight > self.shared.max_waiting || self.sender.send(AuditMessage::Entry(entry)).is_err() {
             self.shared.waiting.fetch_sub(weight, Ordering::Relaxed);

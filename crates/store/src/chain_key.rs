@@ -42,6 +42,7 @@ impl ChainKey {
         };
         seal(&key).map_err(io::Error::other)?;
         std::fs::rename(&fresh, directory.join(FILE))?;
+        // A rename is on disk only with its folder; a key that is lost after it has signed would make the logs look forged.
         File::open(directory)?.sync_all()?;
         Ok(key)
     }
@@ -59,6 +60,7 @@ impl ChainKey {
         }
         let broken = || io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a key", path.display()));
         let seed: [u8; 32] = unhex(text.trim()).ok_or_else(broken)?;
+        // Unchecked: only the seed is kept, so there is no public key to compare it with.
         Ed25519KeyPair::from_seed_unchecked(&seed).map(|pair| Some(Self(pair))).map_err(|_| broken())
     }
 

@@ -178,6 +178,7 @@ impl LastLists {
             LogEntry::Began(time, servers) => self.begin(time, &servers, known, batch),
             LogEntry::Listed(listing) => {
                 let Listing { time, owner, at_start, lists } = listing;
+                // Before the lists: a server that lists nothing at all is known from now on, too.
                 self.know(&owner, batch);
                 lists
                     .into_iter()
@@ -215,6 +216,7 @@ impl LastLists {
         match entry {
             LogEntry::Began(..) | LogEntry::Listed(_) | LogEntry::Gone(..) => true,
             LogEntry::Changed(record, Some(delta)) => {
+                // Soon after the start nothing is awaited any more, and the key need not be made for each change.
                 !self.awaited.is_empty() && self.awaited.contains(&(delta.owner.clone(), record.kind.clone()))
             }
             LogEntry::Changed(_, None) => false,
@@ -235,6 +237,7 @@ impl LastLists {
         self.awaited = servers.iter().flat_map(each).collect();
         let servers: HashSet<&ListOwner> = servers.iter().collect();
         let (stay, gone): (Vec<_>, Vec<_>) = before.into_iter().partition(|owner| servers.contains(owner));
+        // They stand in the store already, so `know` need not write them again.
         self.owners = stay.into_iter().collect();
         gone.into_iter().try_for_each(|owner| forget(time, owner, true, known, batch))
     }

@@ -231,6 +231,7 @@ impl LogTail {
         loop {
             // Marked before the read: what is written meanwhile rings again.
             if *self.progress.borrow_and_update() == WriteProgress::Closed {
+                // The last rows are not given any more: the process ends, and the reader goes on from its cursor in the next one.
                 return Err(LogError::Closed);
             }
             let query = ChangeQuery { from: QueryStart::After(self.cursor), limit: BATCH, max_bytes: BATCH_BYTES };
@@ -268,6 +269,7 @@ impl LogShared {
                     lost: std::mem::take(&mut queue.lost),
                 });
             }
+            // Only when nothing waits: what was handed over before the end is still written.
             if queue.closed {
                 return None;
             }
@@ -299,6 +301,7 @@ impl LogWriter {
             Ok(last) => last,
             Err(error) => {
                 tracing::error!(%error, "the change log can not be read; changes are not recorded");
+                // Dropping `self` closes the log, so that readers are told and do not wait.
                 return;
             }
         };

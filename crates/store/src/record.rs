@@ -13,9 +13,11 @@ pub const MOST_NAMES: usize = 10_000;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeRecord {
     /// Its number: higher than that of every earlier change, and never given twice. The log sets it.
+    // Stays the first member: the chain finds the number, and puts the hash behind it, at the beginning of the line.
     #[serde(default)]
     pub seq: u64,
     /// When the new state could be read.
+    // Stays before the names, which can be long: `time_of` looks for it in the first 256 bytes of the line.
     pub time: Timestamp,
     /// The configured name of the server.
     pub server: String,

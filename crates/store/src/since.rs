@@ -26,6 +26,7 @@ impl LogPosition {
     pub fn parse(text: &str, now: &Zoned) -> Result<Self, SinceError> {
         let text = text.trim();
         let unknown = || SinceError(text.chars().take(80).collect());
+        // Before the dates: `20261115` is the number of a change, and a date only with hyphens.
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().map(Self::After).map_err(|_| unknown());
         }

@@ -50,6 +50,7 @@ impl DatabaseSlot {
         if let Some(database) = &*current {
             return Ok(Arc::clone(database));
         }
+        // The lock is held over the wait: everybody else needs the same file, and the lock on it would refuse a second open of ours.
         let until = Instant::now() + PATIENCE;
         loop {
             match open(&self.path, true) {

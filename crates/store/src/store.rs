@@ -49,6 +49,7 @@ impl Store {
                 }
                 // A gateway that does not start because of its own log would be worse than one that forgot it.
                 Err(StoreError::Broken { reason, .. }) => {
+                    // The key outlives the broken file, so the new logs are sealed as broken: `verify` tells that records are missing.
                     return Self::start_over(&path, &reason).sealed(directory);
                 }
                 Err(error @ StoreError::Unavailable { .. }) => {
@@ -75,6 +76,7 @@ impl Store {
         let establish = |key: &ChainKey, is_new| slot.run(|database| Seal::establish(database, &LOGS, key, is_new));
         let key = ChainKey::of(directory).and_then(|key| match key {
             Some(key) => establish(&key, false).map(|()| key).map_err(io::Error::other),
+            // The database is open and locked by this process, so no other one makes a key at the same time.
             None => ChainKey::make(directory, |key| establish(key, true)),
         });
         match key {
@@ -98,6 +100,7 @@ impl Store {
 
     /// Where the logs are kept: nowhere without a key.
     pub(crate) fn log_slot(&self) -> Option<&Arc<DatabaseSlot>> {
+        // A look writes nothing, so it may read the logs of a directory whose key can not be had.
         self.slot.as_ref().filter(|_| self.unsigned.is_none() || self.is_look)
     }
 

@@ -97,6 +97,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
     // One moment of both logs: a gateway may go on writing.
     let read = database.begin_read()?;
     let mut report = VerifyReport::default();
+    // All hashes are remembered: checkpoints that name changes stand in the audit log, which is read afterwards.
     let mut changes = ChainWalk::new(changes::LOG, Seal::read(&read, changes::LOG)?, Box::new(|_| true));
     match read.open_table(changes::ROWS) {
         Ok(rows) => {
@@ -108,6 +109,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Err(TableError::TableDoesNotExist(_)) => {}
         Err(error) => return Err(error.into()),
     }
+    // Checkpoints inside the audit log are compared as they are passed; only those from elsewhere name records by number.
     let named: Vec<u64> = given.iter().map(|checkpoint| checkpoint.audit.seq).collect();
     let mut audit =
         ChainWalk::new(audit::LOG, Seal::read(&read, audit::LOG)?, Box::new(move |seq| named.contains(&seq)));
@@ -253,6 +255,7 @@ impl ChainWalk {
             report,
             faults: Vec::new(),
             at,
+            // The last record that was compacted can be named too, and the seal has its hash.
             hashes: HashMap::from([at]),
             remembers,
             covered: false,

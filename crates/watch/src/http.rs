@@ -116,6 +116,7 @@ impl HttpSource {
         let (number, body) = match answer {
             Ok(answer) => answer,
             Err(why) => {
+                // Readers ask again instead of getting a body that may be out of date. A failure that was overtaken costs one request more.
                 state.fetched = None;
                 return Err(why);
             }
@@ -134,6 +135,7 @@ impl HttpSource {
         let (number, known) = {
             let mut state = self.state();
             let now = Instant::now();
+            // Readers wait as well: the server asked all of us to leave it alone.
             if let Some(wait) = state.wait_until.and_then(|until| until.checked_duration_since(now)) {
                 return Err(NoBody::Wait(wait));
             }

@@ -168,6 +168,7 @@ impl WatchServer {
             (watched.unwrap_or_else(|| Arc::new(SourceTask::new(source, &self.shared.board))), patience)
         });
         self.shared.sources.send_replace(Arc::new(now.collect()));
+        // After the new set is there: whoever lists because of this sees it.
         self.shared.board.list_changed();
     }
 }
@@ -263,6 +264,7 @@ struct ListenAttention {
 impl ListenAttention {
     /// Watches what is needed of the sources there are now, and looks at those that are new. The others go on.
     async fn attend(&mut self) {
+        // Marked as seen before it is attended to: a set that comes meanwhile rings again.
         let now = Arc::clone(&self.changes.borrow_and_update());
         let before = std::mem::replace(&mut self.sources, Arc::clone(&now));
         let list = self.list;
@@ -285,6 +287,7 @@ impl ListenAttention {
             let is_new = !before.iter().any(|(known, _)| Arc::ptr_eq(known, watched));
             if is_new || !new.is_empty() {
                 looks.push(async move {
+                    // Only when the watch misses nothing any more: a change between an earlier look and its start would go unseen.
                     task.ready().await;
                     watched.source.look(&new, &task.signals).await;
                 });

@@ -57,6 +57,7 @@ impl Link for WatchLink {
         // The stream is dropped, and all work is done by polling it.
     }
 
+    // It asks its client nothing, so no answer comes, and no notification of a client concerns it.
     fn send(&self, _message: Bytes) {}
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -76,6 +77,7 @@ impl WatchShared {
                     }
                     ListKind::Tools | ListKind::Prompts => Vec::new(),
                 };
+                // The modern revision requires both; 0, because what is listed can change at any moment.
                 Ok(json!({ kind.member(): Value::Array(items), "ttlMs": 0, "cacheScope": "public" }))
             }
             Method::ResourcesRead => {

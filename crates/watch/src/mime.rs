@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+// Sorted by extension: `of_path` searches it by halves.
 const BY_EXTENSION: &[(&str, &str)] = &[
     ("avif", "image/avif"),
     ("c", "text/x-c"),

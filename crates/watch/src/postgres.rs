@@ -231,6 +231,7 @@ impl WatchedSource for PostgresSource {
     fn read<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
         Box::pin(async move {
             // Clients may read as often as they like; the database gets only so many connections of ours.
+            // It is never closed, so this does not fail.
             let _turn = self.readers.acquire().await;
             let rows = async { self.look(&mut self.connect().await?.client).await }.await;
             let bytes = rows.map_err(|why| UnreadableReason::Upstream(why.to_string()))?.into();

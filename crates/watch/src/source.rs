@@ -95,6 +95,7 @@ pub enum UnreadableReason {
 impl UnreadableReason {
     /// Whether there is nothing to read, and not only nobody to ask.
     pub(super) fn is_absence(&self) -> bool {
+        // `Io` too: the watch counts a file that may not be read as absent, and a reader must not be told of a change by that difference.
         matches!(self, Self::NotFound | Self::Outside | Self::Io(_) | Self::NothingYet)
     }
 }

@@ -156,6 +156,7 @@ impl WebhookSource {
         let Some(keeper) = &*writing else { return };
         let (mut put, mut remove) = (Vec::new(), Vec::new());
         {
+            // Under both locks: what is written is the newest state, and not the one that the caller delivered.
             let state = self.state();
             for uri in uris {
                 match if uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(&uri) } {

@@ -72,6 +72,7 @@ impl AuditStorage {
             None => {
                 let database =
                     redb::Builder::new().set_cache_size(1 << 20).create_with_backend(InMemoryBackend::new())?;
+                // The path is never used: a database in memory is not opened again.
                 let slot = Arc::new(DatabaseSlot::new(Default::default(), database));
                 Ok(Self { slot, key: None, in_memory: true })
             }

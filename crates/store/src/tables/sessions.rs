@@ -69,6 +69,7 @@ fn read(database: &Database) -> Result<Vec<(SessionKey, Vec<u8>)>, redb::Error> 
     let mut all = Vec::new();
     for row in table.iter()? {
         let (key, text) = row?;
+        // A key of another length is no hash of ours; its session begins anew.
         if let Ok(key) = SessionKey::try_from(key.value()) {
             all.push((key, text.value().to_vec()));
         }

@@ -67,6 +67,7 @@ fn keep(database: &Database, vectors: &[(VectorKey, Vec<f32>)], now: u64) -> Res
     let write = database.begin_write()?;
     {
         let mut table = write.open_table(VECTORS)?;
+        // One that is too long is asked for again after the next start, which costs a request and nothing else.
         for (key, numbers) in vectors.iter().filter(|(_, numbers)| numbers.len() <= NUMBERS) {
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
             table.insert(key.as_slice(), (now, bytes.as_slice()))?;

@@ -17,7 +17,7 @@ use crate::{encoded, members};
 const MOST_FILES: usize = 10_000;
 /// Folders deeper than this are not entered.
 const DEEPEST: usize = 32;
-/// More links than this in one path are a circle.
+/// More links than this in one path are a circle, as they are to Linux.
 const MOST_LINKS: usize = 40;
 
 /// What `file` of a watch names: one file, a folder, or a pattern below a folder.
@@ -90,8 +90,7 @@ impl ServedFile {
     /// Whether the same stamp later means the same content. Clocks of file systems are coarse: a file that had just been
     /// written may have been written again within the same tick.
     pub(super) fn is_settled(&self) -> bool {
-        // A file that was written within the last two seconds may be written again without its stamp showing it: the
-        // clocks of file systems are coarse.
+        // Two seconds is the step of the coarsest clock in use, that of FAT.
         let seconds = self.at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let seconds = i64::try_from(seconds).unwrap_or(0);
         self.stamp.is_none_or(|stamp| stamp.changed.0 + 2 < seconds && stamp.modified.0 + 2 < seconds)
@@ -199,6 +198,7 @@ impl DeclaredPath {
         for entry in entries.flatten() {
             let name = below.join(entry.file_name());
             match entry.file_type() {
+                // The type of the entry itself: a link to a folder is not entered, since it could lead in a circle or outside.
                 Ok(kind) if kind.is_dir() && depth < DEEPEST && self.enters(&name) => {
                     self.walk(root, &name, depth + 1, survey, enter);
                 }
@@ -263,6 +263,7 @@ impl DeclaredPath {
         let mut links = 0;
         while let Some(part) = ahead.pop() {
             if part == Path::new("..") {
+                // `here` has no links in it, so its parent is what the system means by `..`.
                 here.pop();
                 continue;
             }
