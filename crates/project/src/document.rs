@@ -145,6 +145,7 @@ impl ObjectFacts<'_> {
         match seconds {
             Some(seconds) if (1..=LONGEST).contains(&seconds) => Some(Duration::from_secs(seconds)),
             _ => {
+                // What a shell script writes for a variable that is not set; it counts as absent.
                 if value.as_str() != Some("") {
                     self.wrong(member, "a whole number of seconds from 1 to 86400", problems);
                 }

@@ -141,6 +141,7 @@ pub(crate) fn for_providers(home: &ProjectHome, kit: &ScriptKit, json: &JsonTool
 }
 
 fn passes(mode: &EnvironmentMode, name: &OsStr) -> bool {
+    // A name that is no UTF-8 can stand in no list.
     let Some(text) = name.to_str() else { return *mode == EnvironmentMode::Inherit };
     // What the scripts' own protocol defines passes in every mode: the project is configured by it.
     let given = NEEDED.iter().any(|(needed, _)| *needed == text) || PROTOCOL.iter().any(|stem| text.starts_with(stem));

@@ -35,6 +35,7 @@ impl WatchedFolders {
 
     /// Watches these folders and no others. Says whether one is new, in which something may have happened already.
     pub(crate) fn watch(&mut self, folders: &BTreeSet<PathBuf>) -> Result<bool, NoEvents> {
+        // First: what is let go makes room where the system's limit on watches is reached.
         self.folders.keep(folders);
         let mut is_new = false;
         for folder in folders {

@@ -65,6 +65,7 @@ impl Backend {
         let loaded = settings::load_to_run(cli)?;
         let data = DataDir::find(cli.data.as_deref()).ok();
         let mut inputs = loaded.into_ground(kept(cli), |_| Vec::new());
+        // What a gateway for one command happens to see first is not trusted for good.
         inputs.keeps_first_sight = false;
         let prepared = wiring::prepare(cli, inputs, data.as_ref())?;
         let (search, registry, locks) = (prepared.search(), prepared.registry(), prepared.locks());

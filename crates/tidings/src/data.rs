@@ -181,6 +181,7 @@ fn take(lock: &std::fs::File) -> bool {
 fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program stands in parentheses, and may hold anything.
+    // Field 22 of proc(5); what follows the name begins with field 3.
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 

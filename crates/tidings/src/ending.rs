@@ -41,6 +41,7 @@ async fn follow(stop: &CancellationToken, heeded: &mpsc::Sender<()>) {
     tracing::info!("stopping: running requests are finished first");
     let code = match tokio::time::timeout(LONGEST_END, either(&mut terminate, &mut interrupt)).await {
         // Asked twice: no more patience.
+        // The code of a process that SIGINT ended: 128 + 2.
         Ok(()) => 130,
         Err(_) => {
             tracing::error!("the end takes longer than {} s; the process is ended", LONGEST_END.as_secs());

@@ -205,6 +205,7 @@ pub(crate) fn change<T>(path: &Path, change: impl FnOnce(&mut LockFile) -> T) ->
     let fault = |error| LockFault::Io { path: path.to_owned(), error };
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(fault)?;
+    // The folder and not the file, since each change puts another file in its place.
     let guard = std::fs::File::open(folder).map_err(fault)?;
     flock(&guard, FlockOperation::LockExclusive).map_err(|error| fault(error.into()))?;
     let mut lock = read(path)?;

@@ -158,6 +158,7 @@ impl LineQueue {
         }
         waiting.bytes += line.len();
         waiting.lines.push_back(line.into());
+        // All of them: the thread that writes and whoever flushes wait at the same bell.
         self.bell.notify_all();
     }
 
@@ -171,6 +172,7 @@ impl LineQueue {
                 waiting.writing = true;
                 return (line, std::mem::take(&mut waiting.left_out));
             }
+            // Everything is written: whoever flushes goes on.
             self.bell.notify_all();
             waiting = self.bell.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         tokio::select! {
+            // The command first: what it did counts more than a reader that has gone at the same moment.
             biased;
             outcome = Box::pin(commands::run(cli)) => outcome.and(standard::refused_so_far()),
             // A list that nobody reads to its end needs no end.

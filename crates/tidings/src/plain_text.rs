@@ -58,6 +58,7 @@ fn mark() -> &'static str {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             random = now.as_nanos().to_le_bytes();
         }
+        // Unicode keeps these two for use inside programs; text from elsewhere should not have them.
         format!("\u{fdd0}{}\u{fdd1}", tidings_wire::hex(&random))
     })
 }

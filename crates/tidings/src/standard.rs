@@ -90,6 +90,7 @@ fn verdict(error: &io::Error) -> Result<(), CommandFailure> {
 /// Where a client's messages come from.
 pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
     #[cfg(target_os = "linux")]
+    // Fails for what is no pipe, such as a terminal, a file or a socket.
     if let Ok(pipe) = tokio::net::unix::pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
         return Box::new(pipe);
     }

@@ -111,6 +111,7 @@ fn own_path(file: Option<&Path>) -> Result<GatewayPath, CommandFailure> {
     let mut instance = secret::fresh()?;
     instance.truncate(16);
     let file = file.and_then(|file| file.canonicalize().ok()).map(|file| {
+        // Its keys are fixed, so that every process of this build gives the file the same number.
         let mut hasher = DefaultHasher::new();
         file.hash(&mut hasher);
         format!("{:016x}", hasher.finish())
@@ -323,6 +324,7 @@ impl ServerPlanner for EnginePlans {
     fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault> {
         let next = self.watches.prepare(config).map_err(|failure| WatchFault(failure.to_string()))?;
         let watches = Arc::clone(&self.watches);
+        // Relaxed is enough: readings of the file, the only ones who look, are kept apart by a lock of the registry.
         if !self.watching.load(Ordering::Relaxed) {
             // Nobody sees it before it is committed, and then it is to be seen whole.
             self.watches.show(&next);

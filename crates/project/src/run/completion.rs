@@ -9,7 +9,7 @@ use super::outcome::ScriptFault;
 use super::{ScriptCall, ScriptRunner};
 use crate::ProjectCompletion;
 
-/// How many suggestions are given unless more are asked for, and how many at most.
+/// How many suggestions are given unless more are asked for, and how many at most: MCP allows 100 values in an answer.
 const USUAL: u64 = 5;
 const MOST: u64 = 100;
 

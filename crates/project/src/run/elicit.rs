@@ -75,6 +75,7 @@ impl QuestionWatch {
     /// Waits for a question and takes it. May be dropped and called again.
     pub(crate) async fn next(&mut self, folder: &CallFolder) -> Value {
         loop {
+            // The watch was set before the script began, so a question that comes after this look rings.
             if let Some(question) = take(folder) {
                 return question;
             }

@@ -19,6 +19,7 @@ const IN_MEMORY: &str = "/dev/shm";
 /// Where they are when `TMPDIR` does not say.
 pub(crate) fn usual_place() -> PathBuf {
     let memory = Path::new(IN_MEMORY);
+    // For a folder, EXEC is the right to enter it.
     let writable = rustix::fs::access(memory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
     // In memory where that is possible: a call makes and removes several files.
     if writable { memory.into() } else { "/tmp".into() }

@@ -89,6 +89,7 @@ impl RunningScript {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // A new group that it leads: signals to the group reach whatever it starts.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
@@ -131,6 +132,7 @@ impl RunningScript {
                         return ScriptEvent::TooMuchStderr;
                     }
                 }
+                // A shell says 127 of what could not be run; in a raw status the exit code is the second byte.
                 status = self.child.wait() => return ScriptEvent::Exited(status.unwrap_or_else(|_| ExitStatus::from_raw(127 << 8))),
             }
         }
@@ -140,6 +142,7 @@ impl RunningScript {
     pub(crate) async fn finish(&mut self) -> Option<ScriptEvent> {
         // The script is over by itself; what it left in its group is not wanted any more.
         self.signal(Signal::KILL);
+        // From here on its number may become another group's: `drop` must not signal it any more.
         self.over = true;
         self.guard.ended(&self.mark);
         let rest = async {

@@ -35,10 +35,12 @@ pub(crate) struct ProgressPipe {
 impl ProgressPipe {
     /// Opens it for writing too, so that it never ends and nobody who opens it has to wait.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        // POSIX leaves open what opening a FIFO for both does; on Linux it neither waits nor ends.
         #[cfg(target_os = "linux")]
         let (pipe, _held) = (pipe::OpenOptions::new().read_write(true).open_receiver(path)?, None);
         #[cfg(not(target_os = "linux"))]
         let (pipe, _held) = {
+            // The reader first: without one, opening a FIFO for writing fails.
             let pipe = pipe::OpenOptions::new().open_receiver(path)?;
             (pipe, Some(pipe::OpenOptions::new().open_sender(path)?))
         };

@@ -77,6 +77,7 @@ impl ScriptRunner {
         let provider = reading.provider();
         // The name becomes a part of a path.
         let own = is_name(provider).then(|| self.home.folders.providers.join(format!("{provider}.sh")));
+        // A script of the project wins over the provider of that name that is built in.
         let found = match own.filter(|script| script.is_file()) {
             Some(script) => {
                 let within = self.home.settings.tool_timeout;
@@ -115,6 +116,7 @@ impl ScriptRunner {
 
 /// What a provider printed, or what its exit code means.
 fn printed(ran: &ScriptOutput) -> Result<Vec<u8>, ScriptFault> {
+    // The exit codes are a part of the protocol that providers are written for.
     Err(match ran.code {
         0 => return Ok(ran.stdout.to_vec()),
         2 => ScriptFault::internal("Resource outside allowed roots"),

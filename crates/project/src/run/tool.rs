@@ -219,6 +219,7 @@ impl ScriptRunner {
             return of_project();
         }
         let Some(mut question) = self.asks.ask(call.queue, "roots/list", None) else { return of_project() };
+        // A client of the modern era answers by sending its request again, which takes longer than an answer on an open stream.
         let patience = if call.caller.comes_back { ROOTS_OF_RETRY } else { ROOTS };
         let answer = tokio::select! {
             // The call is over; the caller of this notices by itself.
@@ -230,6 +231,7 @@ impl ScriptRunner {
             Err(_) => {
                 // The client must not show a question that nobody waits for.
                 question.withdraw(call.queue);
+                // Slow by its nature: it is asked again with the next call.
                 if call.caller.comes_back {
                     return of_project();
                 }

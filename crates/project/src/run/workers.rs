@@ -43,6 +43,7 @@ impl WorkerPool {
     /// Waits for a turn. Dropping the future leaves the line.
     pub(crate) async fn turn(self: &Arc<Self>, caller: u64) -> Result<WorkerSlot, WorkersBusy> {
         let waiting = {
+            // A caller that left the line is counted among the waiting until its turn comes and it does not take it.
             let mut state = self.lock();
             // A free worker goes to whoever asks now: nobody waits while one is free.
             if state.running < self.limit {
@@ -84,6 +85,7 @@ impl WorkerPool {
             // One who left the line does not take it.
             let Some(sender) = next else { continue };
             match sender.send(WorkerSlot(Some(Arc::clone(self)))) {
+                // A receiver that is dropped now drops the slot with the channel, and so passes it on.
                 Ok(()) => return,
                 // Disarmed: dropping it as it is would pass the slot on a second time.
                 Err(mut slot) => slot.0 = None,

@@ -34,6 +34,7 @@ pub(super) async fn begin(
     caller: ScriptCaller,
 ) -> Result<CallStream, RequestError> {
     let params = params(request)?;
+    // Needs nothing of the project, so it works also while that can not be read.
     if request.method == Method::SetLevel {
         let level = params["level"].as_str().and_then(LogLevel::parse);
         runner.set_level(level.ok_or_else(|| invalid("params.level must be a log level"))?);

@@ -123,6 +123,7 @@ async fn pause(time: Option<Duration>) {
 /// The answer to reading a resource. `None` when there is none in time.
 async fn read(registry: &ProjectRegistry, runner: &Arc<ScriptRunner>, uri: &str) -> Option<Frame> {
     let state = registry.state().await?;
+    // As a client would read it, so that what is compared is what clients see.
     let reading = calls::reading(&state.contents, runner, uri);
     // Nobody can be asked: this read belongs to no call.
     let stream = runner.read_resource(0, reading, ScriptCaller::default());

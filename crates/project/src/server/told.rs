@@ -42,6 +42,7 @@ fn slot(kind: ListKind) -> usize {
 }
 
 fn digest(state: &ProjectState, kind: ListKind) -> [u8; 32] {
+    // Its own digest, so that followers are told when the project breaks, and again when it is mended.
     if state.broken.is_some() {
         return REFUSED;
     }

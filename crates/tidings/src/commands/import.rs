@@ -125,6 +125,7 @@ impl<'a> ImportOutcome<'a> {
         }
         let records = TrustRecords::of(cli);
         // Whoever trusted what stood there changes it now by hand, and trusts what will stand there.
+        // Kept before the file is written: a running gateway may read it the moment it changes.
         if records.trusts(target, self.before.as_bytes()) {
             records.keep(target, self.text.as_bytes())?;
         }
@@ -187,6 +188,7 @@ fn take_away(
     files.extend(client.project_file(places));
     for path in files {
         let shown = places.shown(&path);
+        // Servers of one folder stand under another member of the user's file, which `FilePreview` does not change.
         let here = taken.added.iter().filter(|server| server.path == path && !server.from.ends_with("(this folder)"));
         let wanted: Vec<(String, Option<Value>)> = here.map(|server| (server.name.clone(), None)).collect();
         let preview = FilePreview::new(client, &path, &wanted, false).map_err(CommandFailure::failed)?;

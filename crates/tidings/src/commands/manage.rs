@@ -32,6 +32,7 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailur
     };
     let known = api(&running, "servers").await?;
     // A PUT would replace the server of that name, which `add` must not.
+    // Asked first and put then: of two who add one name at the same moment, the later one replaces the earlier.
     let taken = known["servers"].as_array().into_iter().flatten().any(|server| server["name"] == *name);
     if taken {
         return Err(CommandFailure::Failed(format!(

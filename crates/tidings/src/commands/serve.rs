@@ -72,6 +72,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let log = feed::log(store);
     let names = ToolNames::default();
     let gateway = prepared.start(None, Some(feed::journal(&log, names.clone())), trail);
+    // What changes before this is weighed without the names of other servers' tools.
     names.begin(&gateway);
     let url = format!("http://{}", banner::reachable(address));
     let announced = data.announce(&url);

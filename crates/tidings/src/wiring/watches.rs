@@ -76,6 +76,7 @@ impl WatchWiring {
         let made = next.0;
         // After the server knows its sources: a delivery that comes now finds one.
         self.hooks.replace(&WebhookSet::new(made.iter().filter_map(|made| made.made.hook.clone())));
+        // Only here, after the commit: what `prepare` compares with is what runs.
         let before = std::mem::replace(&mut *self.made.lock(), made.clone());
         let stays = |id: &str| made.iter().any(|made| made.made.hook.is_some() && made.config.id == id);
         for gone in before.iter().filter(|before| before.made.hook.is_some() && !stays(&before.config.id)) {

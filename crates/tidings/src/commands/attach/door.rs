@@ -120,6 +120,7 @@ fn request(gateway: &RunningGateway, letter: &RelayedMessage) -> Request<Full<By
     for (name, value) in &letter.headers {
         request = request.header(*name, value);
     }
+    // Fails only for a header that HTTP does not allow; the empty request has no host, so sending it fails and is told.
     request.body(Full::new(letter.body.clone())).unwrap_or_default()
 }
 

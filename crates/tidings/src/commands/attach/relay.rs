@@ -257,6 +257,7 @@ impl StdioRelay {
         }
         let token = CancellationToken::new();
         if let Some(id) = &id {
+            // Lines are taken one after the other, so a cancellation in the next line finds it here.
             let call = RunningCall { token: token.clone(), is_modern: false, is_listen: false };
             self.running().insert(id.clone(), call);
         }
@@ -442,7 +443,9 @@ impl StdioRelay {
         }
         self.ending.cancel();
         self.listening.close();
+        // Before the session is ended: a listen that still ran would find it gone and begin it anew.
         self.listening.wait().await;
+        // The client can not come back to it: the pipe was its only way here.
         if self.session().is_some() {
             let letter =
                 RelayedMessage { verb: http::Method::DELETE, headers: self.headers("*/*"), body: Bytes::new() };
