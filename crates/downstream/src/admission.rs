@@ -18,6 +18,7 @@ use tidings_wire::{Frame, FrameKind};
 pub(crate) use body::{BodyFault, BodyLimits, read_body};
 
 /// Bounds on one message of a client.
+// The bounds of what servers send are the same, so that what is let in on one side fits on the other.
 pub const LIMITS: tidings_wire::FrameLimits =
     tidings_wire::FrameLimits { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 };
 

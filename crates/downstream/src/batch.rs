@@ -79,6 +79,7 @@ async fn answer_part(
         };
         match reply {
             Reply::Answer(answer) => return Some((answer.payload.to_bytes(), exchange.take_receipt())),
+            // A cancelled request is answered by nothing, and so has no place in the array either.
             Reply::Cancelled => return None,
             Reply::Message(message) => push(message),
             Reply::Opened | Reply::Interrupted(_) => {}
@@ -97,6 +98,7 @@ pub(crate) fn dispatch(gateway: &Gateway, session: &Arc<Session>, frame: &Frame)
             }
         }
         FrameKind::Notification => gateway.notify(session, frame),
+        // Every caller has taken requests out before.
         FrameKind::Request => {}
     }
 }

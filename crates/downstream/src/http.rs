@@ -138,7 +138,7 @@ pub async fn serve(
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::warn!(requests = gateway.in_flight(), "not everything was finished in time");
     }
-    // It may be in a pause of minutes.
+    // It ends by `closing`; only one that is stuck is still there.
     expiry.abort();
     // Last: what was delivered during the drain is part of what is kept.
     endpoint.write_archive(ArchiveSweep::All).await;

@@ -103,6 +103,7 @@ impl ClientOutbox {
     }
 
     fn wake_news(&self) {
+        // The lock is let go with this line: `wake` comes back to this box to ask for room.
         let is_wanted = std::mem::take(&mut self.lock().is_wanted);
         if let Some(news) = self.news.get().and_then(Weak::upgrade).filter(|_| is_wanted) {
             news.wake();

@@ -83,6 +83,7 @@ pub async fn serve(
             connection = Some(Arc::new(StdioConnection::new(gateway, Arc::clone(&outbox))));
         }
         if let Some(connection) = &connection {
+            // One after the other: what follows `initialize` must find its session.
             connection.receive(message).await;
         }
     }

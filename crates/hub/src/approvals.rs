@@ -149,6 +149,8 @@ impl Approvals {
                 let approved = ApprovedItem { digest, definition };
                 match self.approved[kind as usize].entry(name) {
                     Entry::Occupied(mut known) => {
+                        // What comes from the store may be the hash alone; the definition that was seen since is not
+                        // lost for it.
                         let keeps = known.get().digest == digest && approved.definition.is_none();
                         if !keeps {
                             known.insert(approved);
@@ -157,6 +159,7 @@ impl Approvals {
                     Entry::Vacant(free) => drop(free.insert(approved)),
                 }
             }
+            // What was approved under this name before stays approved: the server may go back to it.
             ApprovalVerdict::Reject => drop(self.rejected.insert((kind, name), digest)),
         }
     }
@@ -241,6 +244,7 @@ impl Approvals {
             item.rejected = self.rejects(kind, &item.item.key, item.item.digest);
         }
         let mut held = held.iter().peekable();
+        // `held` is in the order of the items, so the next one is the only one that can be meant.
         screened.visible[kind as usize] = list.screened(|item| match held.next_if(|held| held.item.key == item.key) {
             None => ScreenedItem::Keep,
             Some(held) => held.shown(view).map_or(ScreenedItem::Leave, ScreenedItem::Replace),

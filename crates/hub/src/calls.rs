@@ -200,6 +200,8 @@ impl CallTable {
         if let Some(theirs) = &call.id {
             of_client.named.insert(theirs.clone(), id);
         }
+        // Also after `link_gone`, for whoever found the link just before: that entry is not open, and goes with the
+        // call.
         let on_link = self.by_link.entry(call.link).or_default();
         on_link.running.insert(id);
         on_link.callers.add(&call.principal);
@@ -229,6 +231,7 @@ impl CallTable {
         let call = self.calls.remove(&id)?;
         if let Some(of_client) = self.per_client.get_mut(&call.client) {
             of_client.count -= 1;
+            // With the entry go its names, so the id needs no removal of its own.
             if of_client.count == 0 {
                 self.per_client.remove(&call.client);
             } else if let Some(theirs) = &call.id {

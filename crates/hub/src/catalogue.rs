@@ -301,5 +301,6 @@ fn template_covers(template: &str, uri: &str) -> bool {
         rest = &rest[at + literal.len()..];
         last = literal;
     }
+    // `find` stops at the first place, and the last literal may stand again at the end: `{x}.txt` covers `a.txt.txt`.
     template.ends_with('}') || rest.is_empty() || (!last.is_empty() && uri.ends_with(last))
 }

@@ -149,6 +149,7 @@ impl Drive {
             if !keys.insert(request.key.clone()) {
                 continue;
             }
+            // Only elicitations get here that can not be put: they alone have an answer that says no.
             let answer = request.can.is_err().then(|| Bytes::from_static(question::CANCEL));
             if answer.is_none() {
                 let shown = mint();

@@ -211,6 +211,7 @@ impl OwnLinks {
         let (owner, server) = self.by_key.remove(&key)?;
         let links = self.owners.get_mut(&owner)?;
         let link = links.get_mut(&server)?;
+        // Always so: only links that are up have a key in the index.
         let OwnLinkState::Up { since, .. } = link.state else { return None };
         self.counted -= 1;
         // Forgotten, with its failures: the next one is made at once when it is needed.

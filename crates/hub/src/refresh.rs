@@ -201,6 +201,7 @@ impl ListRefresh {
         if !held {
             self.window = None;
         }
+        // What an earlier look held is not lost: after a look outside the window the driver releases everything.
         self.holding = held;
         self.urgent = false;
         self.begun += 1;

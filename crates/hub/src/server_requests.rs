@@ -34,6 +34,7 @@ pub struct ServerRequests {
 impl ServerRequests {
     /// Registers a question under the id the client will see. `false` when its call has too many open.
     pub fn open(&mut self, shown_id: u64, ask: ServerRequest) -> bool {
+        // Questions that belong to no call share one bound per link.
         if self.open.values().filter(|other| other.call == ask.call && other.link == ask.link).count() >= PER_CALL {
             return false;
         }

@@ -162,6 +162,7 @@ impl SessionView {
             // Nobody may hurry it: clients that ask in a loop would make it try as fast as they do.
             OwnLinkLooked::Failed { retry_at } => {
                 part.phase = OwnLookPhase::Trying;
+                // What was said meanwhile (`again`) needs no look of its own: this one begins after it.
                 return Some(OwnLinkLook { server, at: retry_at, may_hurry: false });
             }
         };
@@ -187,7 +188,7 @@ impl SessionView {
 
     /// The view, as of now.
     pub fn snapshot(&mut self, shared: &Arc<CatalogueSnapshot>, scope: &AccessScope) -> Arc<CatalogueSnapshot> {
-        // The view was built on this very state of the shared catalogue.
+        // The view was built on this very state of the shared catalogue. The scope of a session never changes.
         if let Some((_, own)) = self.built.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
             return Arc::clone(own);
         }

@@ -211,6 +211,7 @@ impl SubscriptionTable {
             SubscriptionTimer::Reread,
             SubscriptionTimer::Learn,
         ];
+        // Tickets in flight and their `Overdue` stay: their answers find no resource, but still free a place in flight.
         for timer in timers.map(|timer| timer(id)) {
             self.timers.disarm(timer);
         }

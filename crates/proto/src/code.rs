@@ -30,6 +30,7 @@ pub fn is_modern(code: i64) -> bool {
 /// The HTTP status that goes with an error for a modern client.
 pub fn modern_status(code: i64) -> u16 {
     match code {
+        // The modern HTTP binding gives an unknown method 404, and its own codes 400.
         METHOD_NOT_FOUND => 404,
         code if is_modern(code) => 400,
         // A JSON-RPC error is an answer, and the request was carried out as far as HTTP is concerned.

@@ -23,6 +23,7 @@ impl ContentView<'_> {
 
     /// Whether no block can need a change.
     pub fn is_identity(&self) -> bool {
+        // Icons of links are the newest thing that is taken out of a block; whatever is newer has to be asked for here.
         self.uris.is_transparent() && !self.hides(Revision::V2025_11_25)
     }
 

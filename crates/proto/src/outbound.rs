@@ -109,8 +109,7 @@ pub fn translate(
         }
         // A modern server needs `_meta` in every request, also in one that came without params.
         None if destination.revision.era() == Era::Modern => {
-            // Behind the id, or behind the opening brace: both are places where a member may be inserted with a comma
-            // before or after it.
+            // Behind the id, which every request has: there a member goes in with a comma before it.
             let at = frame.id_span().map_or(1, |span| span.end);
             patch.insert(at, format!(r#","params":{{"_meta":{}}}"#, authored_meta(requester, destination.revision)));
         }

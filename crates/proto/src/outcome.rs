@@ -263,6 +263,7 @@ fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &AnswerReader<'_>, 
 }
 
 fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
+    // A legacy reader is looked at all the same: `is_identity` says nothing about structured output.
     if reader.content.is_identity() && reader.era() == Era::Modern {
         return;
     }
@@ -389,6 +390,7 @@ fn translate_error(
 fn visit_first(bytes: &[u8], error: ByteSpan, id: &RawId, reader: &AnswerReader<'_>, message: &str) -> ClientAnswer {
     let text_of = |at: ByteSpan, name: &str| get(bytes, at, name).and_then(|at| string_at(bytes, at));
     let asked = tidings_wire::get_path(bytes, error, &["data", "elicitations"]);
+    // The keys only have to differ: the server never sees the answers, because the next call is a new one.
     let entry = |(nth, at): (usize, ByteSpan)| {
         let url = encode_string(&text_of(at, "url")?);
         let text = text_of(at, "message").unwrap_or_else(|| message.into());

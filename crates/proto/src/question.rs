@@ -364,6 +364,7 @@ pub fn from_input_request(
     let params = get(entry, whole, "params").filter(|at| is_object(entry, *at)).map(|at| at.of(entry));
     let bytes = request(&RawId::from(shown), &method, params);
     let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 1_024, ..FrameLimits::default() };
+    // Made a message of its own first, so that questions of both eras are worded by one function.
     let frame = Frame::parse(bytes, &limits).map_err(|_| UNKNOWN)?;
     worded(&frame, shown, revision, server, Some(minted))
 }
@@ -404,6 +405,7 @@ pub fn answer_to_input(frame: &Frame, method: &str) -> InputAnswer {
 
 /// Whether this is an answer to a question of this method, as far as its reader relies on it.
 fn is_answer(raw: &[u8], method: &str) -> bool {
+    // Less than the 1,024 levels of `check_outgoing`, which puts an envelope around it below.
     let Some(whole) = validate(raw, 1_000).ok().filter(|at| *at == ByteSpan { start: 0, end: raw.len() }) else {
         return false;
     };
@@ -428,5 +430,6 @@ pub fn refusal(id: &RawId, method: &str, why: Option<Unable>) -> Bytes {
         Some(unable) => format!("{method} can not be answered here: {unable}"),
         None => format!("no client of this gateway can answer {method} here"),
     };
+    // The code with which a client answers that does not have the capability at all.
     error_response(Some(id), code::METHOD_NOT_FOUND, &text, None)
 }

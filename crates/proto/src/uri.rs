@@ -64,6 +64,7 @@ impl UriMap {
     pub fn inward<'u>(&self, uri: &'u str) -> Option<Cow<'u, str>> {
         match self {
             Self::Transparent => Some(uri.into()),
+            // The prefix first: it stands only before `watch:`, which is never shown bare.
             Self::Bare(_) => self.by_prefix(uri).or_else(|| self.leaves(uri).then(|| uri.into())),
             Self::Prefix(prefix) => match split_ui(uri) {
                 Some((scheme, rest)) => Some(format!("{scheme}{}", after(rest, prefix, '/')?).into()),

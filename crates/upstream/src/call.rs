@@ -220,6 +220,7 @@ impl CallQueue {
 impl Drop for CallQueue {
     fn drop(&mut self) {
         let mut events = self.0.lock();
+        // Runs after `finish` too, whose end must stay.
         if matches!(events.end, QueueEnd::Open) {
             events.end = QueueEnd::Over;
         }
@@ -268,6 +269,7 @@ impl Drop for QueuedStream {
         events.is_unread = true;
         let (messages, reader) = (std::mem::take(&mut events.messages), events.reader.take());
         drop(events);
+        // Outside the lock: there may be megabytes to free.
         drop((messages, reader));
     }
 }

@@ -83,6 +83,7 @@ impl InheritEnv {
     pub(crate) fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
         std::env::vars_os().filter(|(name, value)| match name.to_str() {
             Some(name) => self.passes(name) && (*self == Self::All || !is_function(value)),
+            // A name that is no text fits no pattern.
             None => *self == Self::All,
         })
     }

@@ -20,6 +20,7 @@ const INTRODUCTION: Duration = Duration::from_secs(60);
 /// How many bytes a server may say of itself. It is kept for as long as the link lives.
 const BUDGET: usize = 1 << 20;
 
+// Each is used once per link: a late answer to the probe must not be taken for that to `initialize`.
 const PROBE_ID: u64 = 1;
 const INITIALIZE_ID: u64 = 2;
 const MODERN_IDS: [u64; 2] = [3, 4];

@@ -61,6 +61,7 @@ impl PipeCalls {
 
     /// Takes out the call that this answer ends; `None` when nobody waits for it any more.
     pub(crate) fn answered(&mut self, id: u64) -> Option<CallQueue> {
+        // The server is done with it, so an answer without an id can not be to this one any more.
         self.abandoned.remove(&id);
         self.open.remove(&id).map(|open| open.queue)
     }

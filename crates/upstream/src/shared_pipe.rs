@@ -142,6 +142,7 @@ impl SharedPipe {
 
     /// The link is over: nobody is answered any more.
     pub(crate) fn fail(&self, error: &LinkError) {
+        // May come twice, the second time with a better reason: whoever calls from then on is given that one.
         let open = self.calls().close(error);
         for queue in open {
             queue.finish(CallEvent::Failed(error.clone()));

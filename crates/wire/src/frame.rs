@@ -22,6 +22,7 @@ pub struct FrameLimits {
 
 impl Default for FrameLimits {
     fn default() -> Self {
+        // The scanner recurses once per level, so the depth bounds the stack that a peer can make it use.
         Self { max_bytes: 64 << 20, max_depth: 256, max_batch: 256 }
     }
 }
@@ -132,6 +133,7 @@ pub enum FrameFault {
 impl FrameFault {
     /// Whether the bytes could not be read as JSON at all (as opposed to JSON that is no message).
     pub fn is_parse_error(&self) -> bool {
+        // What is too long was refused unread: nobody knows whether it is JSON.
         matches!(self, Self::Json(_) | Self::Utf8 { .. } | Self::TooLong { .. })
     }
 }
@@ -291,6 +293,7 @@ impl Frame {
         let raw = self.method.map(|span| span.of(&self.bytes)).unwrap_or_default();
         // Written plainly it is compared as it stands; only one that is escaped has to be decoded.
         match raw {
+            // In raw text a backslash begins an escape, so a name that has one never equals its own spelling.
             [b'"', plain @ .., b'"'] if plain == name.as_bytes() => !name.contains('\\'),
             _ => raw.contains(&b'\\') && self.method() == name,
         }
@@ -487,6 +490,8 @@ fn classify(bytes: &[u8], found: &[Option<ByteSpan>; 6], has_id: bool) -> Result
     match (found[METHOD], found[RESULT], found[ERROR]) {
         (Some(_), None, None) if has_id => Ok(FrameKind::Request),
         (Some(_), None, None) => Ok(FrameKind::Notification),
+        // Whether the result is an object is not asked here: the call that it answers must end, with an error if need
+        // be.
         (None, Some(_), None) if has_id => Ok(FrameKind::Response),
         (None, None, Some(span)) if walk::is_object(bytes, span) => Ok(FrameKind::Error),
         _ => Err(FrameFault::Shape),

@@ -11,6 +11,7 @@ use crate::scan::validate;
 pub struct RawId(IdText);
 
 /// Ids of this length stand in the value itself. An id is copied several times for every call, and nearly all are short numbers.
+// With tag and length that is 24 bytes, no more than the variant with the box takes.
 const SHORT: usize = 22;
 
 /// Which of the two is decided by the length alone, so equal ids are equal here.

@@ -159,6 +159,7 @@ impl SseDecoder {
             b"event" => self.current.event = String::from_utf8_lossy(value).into_owned(),
             // The standard says to ignore such an id.
             b"id" if !value.contains(&0) => self.current.id = Some(String::from_utf8_lossy(value).into_owned()),
+            // The standard has a value that is not all digits ignored, so the one before it stays.
             b"retry" => self.current.retry = milliseconds(value).or(self.current.retry),
             _ => {}
         }
@@ -197,6 +198,7 @@ pub fn encode(id: Option<&str>, retry: Option<u64>, data: &[u8]) -> Bytes {
         out.put_slice(retry.to_string().as_bytes());
         out.put_u8(b'\n');
     }
+    // Also where it is empty: 2025-11-25 has a stream begin with an event of an id and an empty data field.
     out.put_slice(b"data: ");
     out.put_slice(data);
     out.put_slice(b"\n\n");

@@ -14,6 +14,7 @@ pub fn unreadable_answer_id(text: &[u8]) -> Option<RawId> {
             // A request or a notification: nobody waits for it here.
             b"method" => return None,
             b"id" => {
+                // An id that is no id ends the search: a second one behind it could be somebody else's.
                 let id = RawId::from_raw(scalar(rest))?;
                 if found.as_ref().is_some_and(|other| *other != id) {
                     return None;

@@ -104,6 +104,7 @@ impl MemberIndex {
 
     /// The members of the object at `span`, if it is the one that is remembered.
     pub(crate) fn of(&self, span: ByteSpan) -> Option<&[ObjectMember]> {
+        // An index that was never filled must not answer for an empty span at 0.
         (self.of == span && span != NOWHERE).then_some(self.members.as_slice())
     }
 }

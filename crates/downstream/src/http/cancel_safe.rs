@@ -53,6 +53,7 @@ impl CancelSafeExchange {
     /// The exchange was sent back to its beginning.
     #[cold]
     fn begin_again(&mut self) {
+        // The future that never ends only holds the place until this statement is over.
         *self = match std::mem::replace(self, Self::Beginning(Box::pin(std::future::pending()))) {
             Self::Begun(exchange) => Self::beginning(exchange),
             beginning @ Self::Beginning(_) => beginning,

@@ -12,6 +12,7 @@ pub(super) fn allowed(headers: &HeaderMap, loopback: bool, own_name: Option<&str
     if loopback && host.is_some_and(|host| !is_local(host)) {
         return false;
     }
+    // An origin that is no text names no site and is refused, as is the `null` of a sandboxed page.
     match headers.get(ORIGIN).map(|v| v.to_str().unwrap_or_default()) {
         None => true,
         Some(origin) => {

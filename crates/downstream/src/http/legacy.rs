@@ -30,6 +30,7 @@ const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
 impl HttpEndpoint {
     pub(super) async fn initialize(&self, received: &ReceivedRequest<'_>, frame: &Frame) -> Response<Body> {
         let Some(id) = frame.id() else { return body::empty(400) };
+        // Before it is known whether there is room: the engine needs its sink. One that is not entered ends with this.
         let session = self.sessions.make();
         let sink = session.sink();
         match self.gateway.initialize(frame, &id, received.principal, sink).await {
@@ -61,6 +62,7 @@ impl HttpEndpoint {
         http: &Arc<HttpSession>,
         frame: Frame,
     ) -> Response<Body> {
+        // Out of reach: a session enters the table after it has begun.
         let Some(session) = http.session() else { return body::empty(404) };
         let Some(id) = frame.id().filter(|_| frame.kind() == FrameKind::Request) else {
             dispatch(&self.gateway, session, &frame);
@@ -156,6 +158,7 @@ impl HttpEndpoint {
             // Otherwise it was forgotten: the client gets the standalone stream, which is the best there is.
             && let Some(stream) = http.stream(number)
         {
+            // Not primed: a client that names an event has an id to come back with.
             return self.read(&http, &stream, Some(sequence), false);
         }
         let prime = http.session().is_some_and(|session| session.revision().resumes_streams());

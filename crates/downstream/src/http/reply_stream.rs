@@ -66,6 +66,7 @@ impl ReplyStream {
     pub(super) fn finish(&self, answer: Option<Payload>, handed: AnswerReceipt) {
         match answer {
             Some(answer) => {
+                // Before the answer is there: whoever reads that takes the receipt along.
                 self.lock().handed = handed;
                 self.add(answer, true);
             }
@@ -267,6 +268,7 @@ impl StreamCursor {
                 self.ended = true;
             }
             drop(state);
+            // The id names the event that comes next: what a client sends back is where to go on.
             return Some(sse::encode(Some(&self.event_id(self.next)), None, &one_line(&data.to_bytes())));
         }
         if let Some(pause) = state.interrupted.take().filter(|_| newest) {

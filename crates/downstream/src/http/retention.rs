@@ -73,6 +73,7 @@ impl AnswerRetention {
         let number = kept.next;
         kept.next += 1;
         kept.bytes += bytes;
+        // Weak: what is kept for a session must not keep the session.
         kept.answers.insert(number, KeptAnswer { session: Arc::downgrade(session), stream, bytes });
         RetentionClaim { retention: Arc::clone(self), number, bytes }
     }

@@ -283,6 +283,7 @@ impl HttpSessions {
 
     /// The client with the seat is gone.
     pub(super) fn leave_seat(&self) {
+        // `make_room` counts sessions and seats together, under this lock.
         let _sessions = self.lock();
         self.seats.fetch_sub(1, Ordering::Relaxed);
     }

@@ -109,6 +109,7 @@ impl HttpEndpoint {
         let introduction = async {
             tokio::time::sleep(INTRODUCTION).await;
             if client.session.get().is_some() {
+                // It has begun in time: only its stream or the end of the gateway ends it now.
                 std::future::pending::<()>().await;
             }
         };
@@ -118,6 +119,7 @@ impl HttpEndpoint {
             () = self.gateway.draining().cancelled_owned() => self.drain_sse(&client).await,
         }
         self.sse.remove(&id);
+        // What is in the box still goes out: the stream ends when the box is empty.
         client.outbox.close();
         client.gone.cancel();
         if let Some(session) = client.session.get() {
@@ -191,16 +193,20 @@ impl HttpEndpoint {
                     _ => self.begin_sse(client, frame, &id),
                 };
                 if let Err(refusal) = begun {
+                    // Every answer of this transport comes on the stream, refusals too; the post is only told that it
+                    // was taken.
                     client.outbox.push(&refusal.respond(&id, Era::Legacy));
                 }
             }
             (None, Some(session)) => dispatch(&self.gateway, session, &frame),
+            // Before the session there is nothing that a notification could be about.
             (None, None) => {}
         }
         body::empty(202)
     }
 
     async fn initialize_sse(&self, client: &SseClient, frame: &Frame, id: &RawId) -> Result<(), RequestRefusal> {
+        // Two posts may bring `initialize` side by side; on a pipe one would come after the other.
         if client.begun.swap(true, Ordering::SeqCst) {
             return Err(RequestRefusal::InvalidRequest("the session has begun already".into()));
         }
@@ -251,6 +257,7 @@ impl HttpEndpoint {
             tokio::select! {
                 answers = run => if let Some(answers) = answers {
                     running.outbox.push(&one_line(&answers.message));
+                    // In the box is as good as written: what follows an answer goes the same way, behind it.
                     drop(answers.receipts);
                 },
                 () = running.gone.cancelled() => {}

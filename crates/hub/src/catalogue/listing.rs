@@ -152,6 +152,7 @@ impl RenderedList {
 /// The text of all parts. That of a single one is shared.
 fn join(parts: &[ServerItems], bytes: usize) -> Bytes {
     match parts {
+        // Without `LIST_END`, and never sliced: a page of an empty list has no items, and returns before it looks here.
         [] => Bytes::new(),
         [alone] => alone.segment.closed().clone(),
         [first, rest @ ..] => {

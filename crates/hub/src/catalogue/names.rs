@@ -288,6 +288,7 @@ impl ChangeReach<'_> {
                 continue;
             }
             let holder = table.public.get(&name).into_iter();
+            // The two names that an item may want are among its spellings, so the aliases tell who wants a name.
             let claims = table.aliases.get(&name).into_iter().flatten();
             for ItemRoute { server, local } in holder.chain(claims).cloned().collect::<Vec<_>>() {
                 let Some(offer) = self.offer(server) else { continue };

@@ -24,6 +24,7 @@ impl UriOwners {
         if let Some(before) = before {
             for item in &before.list(ListKind::Resources).items {
                 if after.is_none_or(|after| after.list(ListKind::Resources).get(&item.key).is_none()) {
+                    // Those that are shown with the prefix were never put in, and removing them does nothing.
                     self.remove(&item.key, before.server);
                 }
             }

@@ -68,6 +68,7 @@ impl RefreshSchedule {
     pub fn listed(&mut self, kind: ListKind, list: &OfferList, now: Instant, jitter: Jitter) {
         self.failed.retain(|failed| failed.kind != kind);
         let ttl = Duration::from_millis(list.ttl_ms);
+        // `ttlMs` is any number that the server likes, also one that is beyond what the clock can tell.
         self.fresh_until[kind as usize] = now.checked_add(ttl).filter(|_| !ttl.is_zero());
         self.due[kind as usize] = now
             + match ttl.max(LEAST) {
@@ -111,6 +112,7 @@ impl RefreshSchedule {
         let poll = polled.iter().map(|kind| self.due[*kind as usize]).min();
         let retry = (!self.failed.is_empty()).then_some(self.retry);
         let when = poll.into_iter().chain(retry).min()?;
+        // Where both are due, the failed lists come first; the others are due at once after it.
         let due = match retry == Some(when) {
             true => DueRefresh::Retry(self.failed.iter().map(|failed| failed.kind).collect()),
             false => DueRefresh::Poll(polled.iter().copied().filter(|kind| self.due[*kind as usize] <= when).collect()),

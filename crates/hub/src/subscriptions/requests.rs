@@ -111,6 +111,7 @@ impl SubscriptionTable {
         self.timers.disarm(SubscriptionTimer::Decide(id));
         let left_out = std::mem::take(&mut request.left_out);
         match request.kind {
+            // Also where nothing is honoured: a listen is acknowledged with what is left, and never refused.
             FollowRequestKind::Listen => {
                 let honoured = request.honoured.iter().filter_map(|id| Some(self.resources.get(id)?.address.clone()));
                 let honoured = honoured.collect();

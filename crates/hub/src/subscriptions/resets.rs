@@ -120,6 +120,7 @@ impl SubscriptionTable {
         entry.in_flight = 0;
         // The count is about listens of one link; the health of links is judged elsewhere.
         entry.tries = 0;
+        // Nothing is released or read over a link that is gone; the next one begins without subscriptions.
         entry.reads.clear();
         entry.releases.clear();
         entry.learns.clear();

@@ -168,6 +168,8 @@ impl ResourceRecord {
     /// From now on changes may be missed. A gap within a gap is the same one.
     pub(super) fn begin_gap(&mut self) {
         if self.gap.is_none() && self.is_promised() {
+            // The content of a parent does not tell whether a child changed: without it, followers are told in any
+            // case.
             let before = if self.has_children { None } else { self.known };
             self.gap = Some(ObservationGap { before });
             self.unread = 0;
@@ -232,6 +234,7 @@ impl ServerRecord {
     /// Whether the listen that is open has a URI, and keeps it.
     pub(super) fn is_covered(&self, uri: &Uri) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.honoured.contains(uri));
+        // A listen that is being opened without the URI is about to replace the one that has it.
         open && self.opening.as_ref().is_none_or(|opening| opening.asked.contains(uri))
     }
 }

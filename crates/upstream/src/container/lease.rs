@@ -200,7 +200,7 @@ impl AbandonedLease {
             return None;
         }
         let lock = File::open(path).ok()?;
-        // Its process lives.
+        // Taken: its process lives. Also our own, since such a lock belongs to the open file and not to the process.
         lock.try_lock().ok()?;
         let id = path.file_stem()?.to_str()?.to_owned();
         // After the lock was taken: nobody writes to it any more.
@@ -232,6 +232,7 @@ fn tool(line: &str) -> Option<RuntimeTool> {
 
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
+    // `create_new` follows no link that somebody else may have put there.
     options.write(true).create_new(true).mode(0o600);
     options
 }

@@ -117,6 +117,8 @@ impl Service<Uri> for HttpDialer {
                 Box::pin(async move { Ok(tcp.call(target).await?) })
             }
             Some(proxy) => {
+                // Also for `http://`: a tunnel leads to one host, as every connection of the pool does, and needs no
+                // other form of request.
                 let mut tunnel = Tunnel::new(proxy.uri().clone(), self.proxy.clone());
                 if let Some(credentials) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(credentials.clone());

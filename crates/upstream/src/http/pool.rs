@@ -164,6 +164,8 @@ impl ConnectionPool {
         // A request that crosses the close of its connection is lost, and no one can tell whether it was run.
         let is_good = |idle: &IdleConnection| {
             let kept_for = idle.connection.kept_for;
+            // Where the server names no shorter time, `tend` closes it soon enough, and no clock is read here, on the
+            // path of a call.
             !idle.connection.sender.is_closed() && (kept_for == IDLE || idle.since.elapsed() < kept_for)
         };
         let fits = |idle: &IdleConnection| idle.to.leads_where(to) && is_good(idle);

@@ -47,6 +47,7 @@ impl StdioOutbox {
             {
                 let mut state = self.state.lock();
                 if !state.waiting.is_empty() {
+                    // Also after `close`: what was taken in is written out.
                     return Some(state.waiting.split().freeze());
                 }
                 if state.closed {

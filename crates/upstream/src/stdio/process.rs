@@ -210,6 +210,7 @@ impl ProcessLauncher {
             *watchdog = start_watchdog(helper, &self.mark);
         }
         if let Some(pipe) = watchdog.as_mut()
+            // A short line for a process that does nothing but read: this does not block.
             && tell(pipe).is_err()
         {
             tracing::warn!("the watchdog has ended; it is started again with the next server");
