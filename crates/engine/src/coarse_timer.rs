@@ -43,6 +43,7 @@ impl CoarseTimer {
             while unwanted < PATIENCE {
                 tokio::time::sleep(BEAT).await;
                 self.beat.notify_waiters();
+                // Everybody was just woken: whoever still waits asks again before the next beat.
                 unwanted = if self.wanted.swap(false, Ordering::SeqCst) { 0 } else { unwanted + 1 };
             }
             self.running.store(false, Ordering::SeqCst);

@@ -92,6 +92,7 @@ impl ServerLifecycle {
     /// The link broke by itself: whoever was asked something by it need not answer.
     /// Tells whether somebody had it for itself until now.
     fn link_closed(&self, key: LinkKey) -> bool {
+        // First: a companion or a call that looks for the link from here on does not find it.
         self.links.table.remove(key);
         let was_own = self.pool.own_links.closed(key);
         self.subscriptions.lost_for_followers(key);

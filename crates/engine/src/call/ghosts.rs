@@ -65,6 +65,7 @@ impl AbandonedStreams {
         if let Some(stream) = streams.get_mut(&call) {
             stream.gathered = gathered;
         }
+        // Ids break ties: of two streams of one size only one goes, if that is enough.
         let is_larger = |(other, stream): &(&CallId, &AbandonedStream)| (stream.gathered, **other) > (gathered, call);
         let before: usize = streams.iter().filter(is_larger).map(|(_, stream)| stream.gathered).sum();
         gathered > 0 && before < excess

@@ -311,6 +311,7 @@ impl RequestRouter {
             .iter()
             .filter(|server| principal.may_use(&server.plan))
             .filter_map(|server| Some((server.id, server.uris.by_prefix(uri)?)));
+        // Servers stand in the order of their ids, so the first configured one wins, as with names.
         found.next().map(|(server, local)| ItemRoute { server, local: LocalName::new(local) })
     }
 }

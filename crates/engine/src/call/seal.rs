@@ -121,6 +121,7 @@ impl Sealer {
         getrandom::fill(&mut replica).expect("the system has random numbers");
         Self {
             states: aead(&blake3::derive_key(STATE_PURPOSE, key.secret())),
+            // A fresh key: a cursor names a server by a number that the next process may give to another one.
             cursors: aead(SealKey::default().secret()),
             replica: u64::from_le_bytes(replica),
             clock,

@@ -13,8 +13,8 @@ use tidings_sync::Lock;
 
 use crate::client::session::Session;
 
-/// One lock, held for moments. It may be taken under the lock of the announcements or of the subscriptions; nothing is taken under
-/// it.
+/// One lock, held for moments. It may be taken under the lock of the announcements or of the subscriptions; under it only the
+/// level of a session is, which is a leaf.
 pub(crate) struct SessionTable {
     by_key: Lock<HashMap<ClientKey, Arc<Session>>>,
     next_client: AtomicU64,

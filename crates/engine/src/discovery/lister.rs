@@ -60,6 +60,7 @@ impl Lister<'_> {
             if self.is_gateway() {
                 let meta = get(frame.bytes(), result, "_meta").map(|at| at.of(frame.bytes()));
                 let meta = meta.and_then(|raw| serde_json::from_slice::<Value>(raw).ok()).unwrap_or_default();
+                // With every page and not only at the handshake: what is behind that gateway may have been added since.
                 (self.heard_gateways)(gateway_path::answering(&json!({ "_meta": meta })))?;
             }
             self.collect(kind, &frame, result, &mut items)?;
@@ -106,6 +107,7 @@ impl Lister<'_> {
             Err(_) => {
                 // The server is told, or it would work on an answer that nobody reads.
                 self.link.cancel(id, Some("timed out"));
+                // Worded as a fault of this list alone: whoever lists goes on with the others (`Server::list`).
                 Err(LinkError::Protocol(format!("{} took more than {} s", kind.method(), PAGE.as_secs())))
             }
         }

@@ -119,6 +119,7 @@ impl ListDiscovery {
 
     /// Somebody who was shown the view is owed what differs now.
     fn show_again(self: &Arc<Self>, session: &Arc<Session>) {
+        // Held until the ledger is told, as in `shown_view_of`: an older state must not follow a newer one.
         let mut view = session.view();
         if view.is_shown() {
             let shared = Arc::clone(&self.catalogue.current().snapshot);
@@ -164,6 +165,7 @@ impl ListDiscovery {
             Err(none) => return Some(OwnLinkLooked::Failed { retry_at: none.retry_at }),
         };
         let known = session.view().offer(server.id).cloned();
+        // The first time, what the shared link gave stands in for a list that can not be had.
         let known = known.or_else(|| self.catalogue.current().snapshot.offer(server.id).cloned());
         let lists = known.map(|offer| offer.lists.clone()).unwrap_or_default();
         Some(match server.list_for_session(self, &live, lists).await {

@@ -121,6 +121,7 @@ impl GatewayParts {
         else {
             return false;
         };
+        // Kept until the server has answered: after a restart it is not asked for everything at once.
         let _turn = turns.of(routed.server.id).acquire_owned().await;
         let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
         let address = ResourceAddress { place, uri: routed.target.local.shared() };

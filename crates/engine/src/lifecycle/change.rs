@@ -239,6 +239,7 @@ impl ServerLifecycle {
     pub(crate) async fn restart(&self, name: &str) -> Result<(), ChangeError> {
         let server = {
             let servers = self.pool.servers();
+            // What is built in may have the name of a server of the user, whose server is meant then.
             servers.named(name, false).or_else(|| servers.named(name, true)).cloned()
         };
         let server = server.ok_or_else(|| ChangeError::Unknown { name: name.to_owned() })?;

@@ -32,9 +32,11 @@ impl ServerLifecycle {
         let decided = match made {
             Ok((live, end, sink)) if live.hello.revision.era() == Era::Legacy => {
                 tracing::info!(server = %name, revision = %live.hello.revision, "speaks the legacy era too");
+                // Nobody waits for its end: when it is lost, its key is no longer in the table of links.
                 drop(self.watch_alone(server, live.clone(), end, sink));
                 Companion::Live(live)
             }
+            // Asked for the legacy era, it answered `initialize` as only a modern server does.
             Ok((live, ..)) => {
                 self.retire(live);
                 Companion::Impossible

@@ -115,6 +115,7 @@ impl ServerLifecycle {
             let is_found = server.plan.source.transport() == "http" && link.shares_one_stream();
             manners.ends_on_probe |= attempts.into_inner() > 1 && !is_found;
         }
+        // There is one: every way to connect asks for a sink. Of two attempts it is that of the second.
         let (sink, end) = made.into_inner().ok_or(LinkError::Stopped)?;
         sink.attach(&link);
         let leads_to = LinkAudience { audience: server.plan.audience(), name: Arc::clone(&server.shared_name) };

@@ -42,6 +42,7 @@ impl ServerLifecycle {
                 (Some(LinkCommand::Show(state)), _) if server.is_shared(live.key) => {
                     show(&self.catalogue, watch, server, state);
                 }
+                // `Connect` is for when there is no link (`connect_due`).
                 (Some(LinkCommand::Show(_) | LinkCommand::Connect), _) => {}
                 (None, deadline) => watch.something_to_do(deadline).await,
             }

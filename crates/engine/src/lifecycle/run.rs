@@ -127,6 +127,8 @@ impl ServerLifecycle {
                 server.health().tell(LinkEvent::Connected);
                 // A list that can not be had now stays what it was before the link broke.
                 let shown = || self.catalogue.current().snapshot.offer(server.id).map(|offer| offer.lists.clone());
+                // As the server gave them, where some are held: else all that is held would count as a change after
+                // each reconnect.
                 let known = server.screen.lists().or_else(shown);
                 // Before the first listing: what is followed is subscribed again as early as possible, because until
                 // then changes are missed.

@@ -100,6 +100,7 @@ impl ServerLifecycle {
 
     /// Takes a new link into use and lists everything for the first time.
     async fn open(&self, server: &Arc<Server>, live: &LiveLink) -> Result<Opened, LinkError> {
+        // Nothing is followed over it yet (`can_follow` comes with the commit): nobody can know its resources before.
         server.begin(live);
         let signals = self.open_signals(server, live).await;
         let mut schedule = self.new_schedule(server);

@@ -188,6 +188,7 @@ impl InFlight {
 
     /// What the client of a modern call can be asked; nothing when it is over.
     pub(crate) fn abilities(&self, id: CallId) -> Abilities {
+        // Cloned out, so that the JSON is not read under the lock that every call takes.
         let waiter = self.lock().waiting.get(&id).cloned();
         waiter.map(|waiter| waiter.abilities()).unwrap_or_default()
     }
@@ -311,6 +312,7 @@ impl InFlight {
         let waiter = state.waiting.remove(&id).map(|waiter| waiter.renewed()).unwrap_or_default();
         let history = call.history();
         if let Some(theirs) = call.id {
+            // Under the same lock as `finish`: a cancellation in between would find the request in neither table.
             state.arriving.insert((call.client, theirs), Arc::clone(&waiter));
         }
         Some(TakenBack { waiter, moot: state.server_requests.call_over(id), history })
@@ -358,6 +360,7 @@ impl InFlight {
     /// A client is gone: everything it had in flight, and every question it will not answer.
     pub(crate) fn client_gone(&self, client: ClientKey) -> Gone {
         let mut state = self.lock();
+        // They stay in the table: each is taken out by its own exchange, which is woken here.
         for (_, waiter) in state.arriving.iter().filter(|((owner, _), _)| *owner == client) {
             waiter.give_up();
             waiter.bell.notify_one();

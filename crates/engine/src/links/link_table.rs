@@ -87,6 +87,7 @@ impl LinkTable {
 
     /// Waits until a link is given up.
     pub(crate) async fn gone(&self, key: LinkKey) {
+        // One that is not there was given up before, so there is nothing to wait for.
         let gone = self.lock().get(&key).map(|entry| entry.gone.clone());
         if let Some(gone) = gone {
             gone.cancelled().await;

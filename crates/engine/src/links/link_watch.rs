@@ -117,6 +117,7 @@ impl LinkWatch {
             return;
         }
         let attempt = async {
+            // Not begun where a short pause is left: then the beginning of the attempt is waited through, too.
             let mut begun = self.lock().machine.is_connecting();
             while news.changed().await.is_ok() {
                 let connecting = self.lock().machine.is_connecting();

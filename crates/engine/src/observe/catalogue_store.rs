@@ -31,6 +31,7 @@ impl CatalogueStore {
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Catalogue)) {
+        // Copied when somebody reads the state before; its large parts are shared, so that is cheap.
         self.state.send_modify(|current| change(Arc::make_mut(current)));
     }
 

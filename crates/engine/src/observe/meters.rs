@@ -252,6 +252,7 @@ pub struct Measures {
     pub calls: usize,
 }
 
+// In the order of the enum: the counts of an era stand at `era as usize`.
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 fn read(counters: &[AtomicU64; 3]) -> [u64; 3] {

@@ -28,11 +28,13 @@ impl ServerPool {
     /// The link that carries a client's call to a server, if it is there at once.
     pub(crate) fn link_now(&self, caller: &Caller, server: &Server) -> Option<LiveLink> {
         if server.plan.isolation == Isolation::Session {
+            // Links of single sessions may have to be made first, which takes more than a look.
             return None;
         }
         let live = server.live()?;
         match (caller.era(), live.hello.revision.era()) {
             (Era::Legacy, Era::Modern) => match &*server.links.companion.borrow() {
+                // One that was lost stays here until the next attempt replaces it, so the table of links is asked.
                 Companion::Live(companion) if self.links.table.has(companion.key) => Some(companion.clone()),
                 Companion::Impossible => Some(live),
                 Companion::NotBefore(at, _) if Instant::now() < *at => Some(live),
@@ -124,6 +126,7 @@ impl ServerPool {
                     // The engine is ending, and nobody makes links any more.
                     None => return Err(NoOwnLink { reason: "is not connected".into(), retry_at: now }),
                 },
+                // `Up` without its link is out of reach: both are changed under one lock.
                 LinkClaim::Wait | LinkClaim::Up(_) => {}
                 LinkClaim::Resting { until, error } => {
                     let seconds = until.saturating_duration_since(now).as_secs_f64();

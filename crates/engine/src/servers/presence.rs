@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Removal {
+    // 0 is left for links that nobody ended on purpose.
     Removed = 1,
     Replaced,
     Restarted,

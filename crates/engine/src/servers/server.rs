@@ -144,6 +144,7 @@ impl Server {
         // A new link has agreed to nothing yet.
         self.cover(Topics::default());
         *self.announced.unexpected.lock() = Topics::default();
+        // Last, because calls find the link from here on.
         self.links.set_live(Some(live.clone()));
     }
 
@@ -177,6 +178,7 @@ impl Server {
         catalogue.update(|catalogue| {
             let offer = catalogue.snapshot.offer(self.id);
             if let Some(offer) = offer.filter(|offer| offer.current && self.presence.is_current()) {
+                // No commit: what clients see and its hashes stay the same; only `ttlMs` becomes 0.
                 let stale = ServerOffer { current: false, ..(**offer).clone() };
                 catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
             }

@@ -65,6 +65,7 @@ impl ResourceSubscriptions {
         self.runtime.spawn(async move {
             stop.run_until_cancelled(tokio::time::sleep(LAST_WORDS)).await;
             listen.end.cancel();
+            // A server behind HTTP sees the stream close; on a pipe it has to be told.
             listen.link.cancel(listen.id, None);
         });
     }
@@ -109,6 +110,7 @@ impl ResourceSubscriptions {
             let table = self.lock();
             table.listens.iter().find(|(_, listen)| listen.id == id).map(|(ticket, _)| *ticket)
         };
+        // Without a ticket it is late, for a listen that was closed: still none for lists.
         if let Some(ticket) = ticket {
             self.heard_acknowledgement(ticket, frame);
         }

@@ -122,6 +122,7 @@ impl ResourceSubscriptions {
         self.drive(|table, now| {
             let Some(id) = table.by_link.get(&link).copied() else { return SubscriptionCommands::new() };
             let poll = table.places.get(&id).is_some_and(|place| place.server.polls_resources().is_some());
+            // Told as if the link were new: the machine then ends what it counted on, and begins with the other method.
             table.machine.connected(id, SubscribeMethod::Unable, poll, now)
         });
     }
