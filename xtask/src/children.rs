@@ -76,6 +76,7 @@ impl Children {
         let mut command = invocation.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut group = self.spawn(invocation, &mut command)?;
+        // A thread for each pipe: a child that fills one while only the other is read would never go on.
         let (lines, received) = mpsc::channel();
         if let Some(out) = group.child().stdout.take() {
             forward_lines(out, lines.clone());
@@ -105,6 +106,7 @@ impl Children {
             if status.is_none() {
                 status = poll(invocation, group.child())?;
                 if status.is_some() {
+                    // What it started may hold the pipes open, and has no end of its own.
                     listen_until = Instant::now() + LAST_WORDS;
                 }
             }
@@ -114,6 +116,7 @@ impl Children {
         }
         let status = match status {
             Some(status) => status,
+            // The pipes are closed, but the process may live on until the deadline.
             None => wait_until(invocation, group.child(), deadline)?,
         };
         Ok(Ended { status, output })

@@ -107,6 +107,7 @@ pub(crate) fn run(
     if selection.link == Some(Link::Stories) {
         return stories::run(&setting);
     }
+    // A misspelled scenario would pass, with nothing compared.
     if let Some(scenario) = selection.scenario.as_ref().filter(|_| nothing_compared(&runs)) {
         return Err(Failure::NoSuchScenario { scenario: scenario.clone() });
     }

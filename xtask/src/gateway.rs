@@ -71,6 +71,7 @@ pub(crate) fn start_other<'a>(
 ) -> Result<Serving<'a>, Failure> {
     let port = free_port()?;
     let process = children.background(&invocation(port), log)?;
+    // Any status will do: servers of others have no word for being ready.
     await_answer(process, port, "/mcp", what, |_| true)
 }
 
@@ -102,6 +103,7 @@ fn get_status(port: u16, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_DEADLINE).ok()?;
     stream.set_read_timeout(Some(ANSWER_DEADLINE)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n").ok()?;
+    // `HTTP/1.1 200`, and no more of the answer is needed.
     let mut head = [0; 12];
     stream.read_exact(&mut head).ok()?;
     std::str::from_utf8(&head).ok()?.strip_prefix("HTTP/1.1 ")?.parse().ok()

@@ -29,6 +29,7 @@ use workspace::Workspace;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // The reaper is this program once more; nobody types this word.
     if arguments.first().is_some_and(|first| first == children::REAPER_ARGUMENT) {
         return children::reap_until_parent_ends();
     }

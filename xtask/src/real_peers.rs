@@ -237,6 +237,7 @@ pub(crate) fn connected_clients(
 
 fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {
     let file = workspace.conformance_file(script);
+    // Into a pipe Python would print only when its buffer is full, and nothing of what it last did when it hangs.
     Invocation::new(peers.python()).arg(file).env("PYTHONUNBUFFERED", "1").deadline(DEADLINE)
 }
 
@@ -244,6 +245,7 @@ fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {
 fn count(children: &Children, script: &Invocation) -> Result<Tally, Failure> {
     let ended = children.capture(script, Echo::Named(&script.name()))?;
     let mut tally = Tally::from_output(&ended.output);
+    // A script that broke off has counted no failure.
     if !ended.status.success() && tally.failed == 0 {
         tally += Tally::ONE_FAILED;
     }

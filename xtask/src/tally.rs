@@ -21,6 +21,7 @@ impl Tally {
             let line = without_colours(line);
             let is_summary = line.contains("Summary [")
                 || line.contains("test result:")
+                // Scripts of this repository begin the line with the number itself.
                 || line.chars().next().is_some_and(|first| first.is_ascii_digit());
             if is_summary && line.contains(" passed") {
                 sum.passed += number_before(&line, "passed");

@@ -76,6 +76,7 @@ impl Steps<'_> {
         // Downloads take the network, and lints the processor: both at a time.
         let installed = thread::scope(|scope| {
             let installing = scope.spawn(|| peers::install(children, workspace));
+            // A failure still waits for the downloads: a scope ends only with its threads.
             self.lints()?;
             self.announce("peers");
             Ok::<_, Stop>(installing.join().unwrap_or(Err(Failure::Lane)))

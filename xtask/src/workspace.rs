@@ -23,6 +23,7 @@ pub(crate) struct Workspace {
 impl Workspace {
     pub(crate) fn find() -> Result<Self, Failure> {
         let lost = |reason| Failure::Workspace { reason };
+        // Asked and not guessed: configuration and variables can put the build output elsewhere.
         let asked = Command::new(cargo_program())
             .args(["metadata", "--format-version", "1", "--no-deps"])
             .output()

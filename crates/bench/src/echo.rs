@@ -125,6 +125,7 @@ impl EchoServer {
             ("ping", EchoEra::Legacy) => EchoReply::Result(era, result(id, "")),
             ("tools/list", _) => EchoReply::Result(era, self.listed(id, era)),
             ("tools/call", _) => {
+                // Copied as raw JSON: the server has to cost less than what is measured in front of it.
                 let text = frame.params.arguments.text.map_or("\"\"", RawValue::get);
                 EchoReply::Result(era, called(id, era, text))
             }
@@ -151,6 +152,7 @@ fn error(id: &str, era: EchoEra, code: i32, message: &str) -> EchoReply {
 }
 
 fn refuse_era(era: EchoEra, id: &str) -> EchoReply {
+    // In the words of the era that the server has: it does not know the other one.
     match era {
         EchoEra::Modern => error(id, EchoEra::Legacy, -32600, "No session"),
         EchoEra::Legacy => error(id, EchoEra::Modern, -32602, "Only revision 2026-07-28 is supported"),

@@ -31,6 +31,7 @@ type Pool = Client<HttpConnector, Incoming>;
 pub(crate) async fn run(options: &FloorOptions) -> Result<(), BenchError> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
+    // Connections to the server are used again, as those of the gateway are.
     let pool: Pool = Client::builder(TokioExecutor::new()).build(connector);
     let to = Authority::try_from(options.to.to_string()).map_err(|_| BenchError::Unexpected {
         from: "--to",

@@ -62,6 +62,7 @@ pub(crate) async fn run(options: &LoadOptions) -> Result<(), BenchError> {
         });
     }
 
+    // All sessions are open by now: a handshake is no part of a call.
     let counted_from = Instant::now() + Duration::from_secs_f64(options.warm_up);
     let until = counted_from + Duration::from_secs_f64(options.seconds);
     let mut running = JoinSet::new();
@@ -84,6 +85,7 @@ async fn ask_until(
     counted_from: Instant,
     until: Instant,
 ) -> Result<Vec<Duration>, BenchError> {
+    // Room for a usual run: growing the list would delay a request that is measured.
     let mut latencies = Vec::with_capacity(1 << 16);
     loop {
         let sent = Instant::now();

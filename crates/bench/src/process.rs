@@ -40,6 +40,7 @@ impl PartProcess {
             .spawn()
             .map_err(BenchError::io("starting a part"))?;
         let mut line = String::new();
+        // The pipe is closed after this line; a part prints nothing else.
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line).await.map_err(BenchError::io("reading a part's address"))?;
         }
@@ -92,6 +93,7 @@ impl GatewayProcess {
         let file = folder.join(format!("gateway-{}.toml", address.port()));
         let log = folder.join(format!("gateway-{}.log", address.port()));
         std::fs::write(&file, config).map_err(BenchError::io("writing the configuration"))?;
+        // A file and no pipe: nobody reads while it is measured, and a full pipe would hold the gateway up.
         let stderr = File::create(&log).map_err(BenchError::io("making the gateway's log"))?;
         let mut command = Command::new(binary);
         command
@@ -171,6 +173,7 @@ async fn is_ready(address: SocketAddr) -> bool {
 }
 
 fn free_address() -> Result<SocketAddr, BenchError> {
+    // Another program may take the port before the gateway does; then its start fails, and its log says so.
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .map_err(BenchError::io("finding a free port"))

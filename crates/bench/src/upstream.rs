@@ -77,6 +77,8 @@ async fn respond(server: Arc<BenchServer>, request: Request<Incoming>) -> Result
         // A gateway that forgets the session's header must not look fast.
         EchoReply::Result(EchoEra::Legacy, _) if !in_session => empty(StatusCode::BAD_REQUEST),
         EchoReply::Result(_, body) => json(StatusCode::OK, body),
+        // In a session an error is an answer like any other. Outside of one, status 400 is what a client that probes for
+        // the modern era takes as the sign of a legacy server.
         EchoReply::Error(EchoEra::Legacy, _, body) if in_session => json(StatusCode::OK, body),
         // The modern era answers an unknown method with 404.
         EchoReply::Error(EchoEra::Modern, -32601, body) => json(StatusCode::NOT_FOUND, body),

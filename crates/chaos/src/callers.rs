@@ -110,6 +110,7 @@ impl CallOutcomes {
 }
 
 fn target_of(member: &CrewMember) -> Target {
+    // Asked once, with a word to replace: the tasks outlive the borrow of the member.
     let (tool, arguments) = member.call("TOKEN");
     Arc::new(move |token| {
         let text = arguments.to_string().replace("TOKEN", token);

@@ -87,6 +87,7 @@ impl ChaosRun {
             if let Some(vitals) = Vitals::of(self.gateway.pid()) {
                 self.vitals.push(vitals);
             }
+            // A run of hours would keep every line otherwise.
             self.gateway.stderr().clear();
             if Instant::now() >= end {
                 break;
@@ -241,6 +242,7 @@ impl ChaosRun {
             if servers.is_empty() {
                 continue;
             }
+            // Counted before the change, or a quick notice would be waited for in vain.
             let before: Vec<usize> = self.followers.iter().map(|follower| follower.count("resources")).collect();
             for server in servers {
                 let fence = json!({"uri": FENCE, "name": "fence", "description": self.fences.to_string()});

@@ -125,6 +125,7 @@ impl FilePreview {
         for change in &self.changes {
             for (sign, entry) in [('-', &change.before), ('+', &change.after)] {
                 let Some(entry) = entry else { continue };
+                // Written into an empty file, which then holds the lines of this entry and no others.
                 let alone =
                     edit::with_entry(self.client.format, "", self.client.key, &change.name, Some(&masked(entry)));
                 for line in alone.unwrap_or_else(|_| change.name.clone()).lines() {
@@ -141,6 +142,7 @@ impl FilePreview {
     /// Writes the file, after its backup, unless it is no longer what the preview saw.
     pub fn write(&self, receipts: &ReceiptFolder) -> Result<WriteReceipt, ChangeError> {
         let now = file::read(&self.path).map_err(file_error(&self.path))?;
+        // Nobody can lock these files: what a client writes between this look and the rename is lost.
         if now != self.before {
             return Err(ChangeError::MovedOn(self.path.clone()));
         }

@@ -81,6 +81,7 @@ pub(crate) fn with_entry(
         (FileFormat::Yaml, None) => yaml::remove(bare, key, name)?,
     };
     let edited = format!("{mark}{edited}");
+    // What the file has to say afterwards, worked out without the editor, so that `checked` can compare the two.
     let mut wanted = before;
     let members = wanted.as_object_mut().map(|all| all.entry(key).or_insert_with(|| Value::Object(Map::new())));
     if let Some(member) = members {

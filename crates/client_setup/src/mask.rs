@@ -19,6 +19,7 @@ pub fn masked(entry: &Value) -> Value {
             }
             Value::Array(words) => arguments(words),
             Value::String(text) if text.contains("://") => address(text).into(),
+            // `bearer_token_env_var` and its like hold the name of a variable.
             Value::String(text) if is_secret_name(key) && !key.ends_with("_env_var") => hidden(&text.as_str().into()),
             other => other.clone(),
         };

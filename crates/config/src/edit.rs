@@ -93,6 +93,7 @@ fn toml(text: &str, name: &str, edit: &ServerEdit<'_>) -> Result<String, EditErr
         ServerEdit::Enable(enabled) => {
             let section = servers.get_mut(name).and_then(Item::as_table_like_mut);
             let section = section.ok_or_else(|| unusual(&"its section is not a table"))?;
+            // In its place where there is one, so that the keys keep their order.
             match section.get_mut("enabled") {
                 Some(known) => *known = value(*enabled),
                 None => _ = section.insert("enabled", value(*enabled)),
@@ -123,6 +124,7 @@ fn native(json: &Json) -> Option<Value> {
 
 fn json(text: &str, name: &str, edit: &ServerEdit<'_>) -> Result<String, EditError> {
     let unusual = |why: serde_json::Error| EditError::Unusual(why.to_string());
+    // Strict JSON: the comments that `parse` allows would be lost, so a file that has some is left to its owner.
     let mut file: RawMembers = serde_json::from_str(text).map_err(unusual)?;
     let mut servers: RawMembers = match file.get("mcpServers") {
         Some(raw) => serde_json::from_str(raw).map_err(unusual)?,

@@ -255,6 +255,7 @@ impl OptionReader {
             (Val::utf8_str("named"), Val::obj(named)),
         ];
         options.variables = self.named;
+        // jq has `$ARGS` and `$ENV` in every filter, and one that names an undefined variable does not compile.
         options.variables.push(("ARGS".into(), Val::obj(all.into_iter().collect())));
         options.variables.push(("ENV".into(), environment()));
         Ok(options)

@@ -37,6 +37,7 @@ impl ResultPrinter {
 
     pub(crate) fn print(&self, value: &Val, output: &mut dyn Write) -> io::Result<()> {
         match value {
+            // With `-a`, jq writes a string as JSON even where it is asked for raw.
             Val::TStr(text) | Val::BStr(text) if self.raw && !self.ascii => {
                 output.write_all(String::from_utf8_lossy(text).as_bytes())?;
             }

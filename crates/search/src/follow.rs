@@ -145,6 +145,7 @@ impl ToolIndex {
         limit: usize,
         wanted: impl Fn(&FoundTool) -> bool,
     ) -> Vec<FoundTool> {
+        // The lock is held to the end: another search could move the index on to its own snapshot.
         let mut followed = self.followed(view);
         followed.step(snapshot);
         let server = |name: &str| snapshot.offers().iter().find(|offer| &*offer.name == name).map(|offer| offer.server);

@@ -104,6 +104,7 @@ fn hit(postings: &Postings, slot: Slot, score: f32) -> Option<SearchHit> {
 
 /// The score of every slot.
 fn score(postings: &Postings, concepts: &[QueryConcept<'_>]) -> Vec<f32> {
+    // Pairs are left out here and below: their words are counted by themselves.
     let known: f32 = concepts.iter().filter(|c| !c.is_pair).map(|c| c.rarity).sum();
     let mut total = vec![0.0_f32; postings.slot_count()];
     let mut covered = vec![0.0_f32; postings.slot_count()];

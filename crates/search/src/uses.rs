@@ -75,6 +75,7 @@ impl UseMemory {
     #[must_use]
     pub fn new(kept: Vec<ToolUse>) -> Self {
         let mut state = MemoryState::default();
+        // The store may hold more than this build allows.
         for one in kept.into_iter().take(OF_ALL) {
             state.by_caller.entry(one.principal.clone()).or_default().push(one);
         }

@@ -15,6 +15,7 @@ pub(crate) struct VectorTable {
 impl VectorTable {
     /// Keeps the vector of a slot. One of another length than those before begins a new table: another model answers.
     pub(crate) fn put(&mut self, slot: Slot, vector: &[f32]) {
+        // Vectors of the model before can not be compared with it; their tools are found by words until they change.
         if self.dimensions != vector.len() {
             *self = Self { dimensions: vector.len(), ..Self::default() };
         }

@@ -127,6 +127,7 @@ impl SoakRun {
     async fn single(&mut self) -> Result<(), SoakFailure> {
         self.begin_epoch("single");
         let at = usize::try_from(self.world.random.below(self.world.sources.len() as u64)).unwrap_or_default();
+        // No resources: the fences change these, so their notices can not be counted one by one.
         let kind = *self.world.random.pick(&[SoakList::Tools, SoakList::Prompts]);
         let mut change = *self.world.random.pick(&OfferChange::ALL);
         let begun = Instant::now();
@@ -137,6 +138,7 @@ impl SoakRun {
         }
         self.settle().await?;
         self.crowd.check_once(kind.topic(), change.views(), self.world.sources[at].weight())?;
+        // What is polled is told when its poll is due, which says nothing about the gateway's speed.
         if !self.world.sources[at].is_polled() {
             self.summary.latest_notice = self.summary.latest_notice.max(self.crowd.latest(kind.topic(), begun));
         }
@@ -163,6 +165,7 @@ impl SoakRun {
 
     /// Ends the trouble, waits for the truth and for the fences, and counts.
     async fn settle(&mut self) -> Result<(), SoakFailure> {
+        // Clients first: when the servers behave and signal again, everybody has to be listening.
         if !self.visitors.gone().await {
             return Err(SoakFailure::ClientFailed { client: "a visitor".to_owned() });
         }
@@ -226,5 +229,6 @@ impl SoakRun {
 /// Whether a process runs; one that is dead and not yet buried does not.
 fn is_alive(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // By its name, too: the number may belong to another process by now.
     status.contains("testkit-relay") && !status.contains(") Z ")
 }

@@ -139,6 +139,7 @@ impl SoakSource {
 
     /// How many different states a gateway may see because of one change.
     pub(crate) fn weight(&self) -> u64 {
+        // A listing in pages can see half of a change, and the next one all of it.
         if self.nature.paged { 2 } else { 1 }
     }
 

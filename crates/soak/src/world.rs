@@ -47,6 +47,7 @@ impl SoakWorld {
         for (name, nature) in natures.into_iter().chain(own.into_iter().filter(|_| isolated)) {
             sources.push(SoakSource::start(name, nature, &mut random).await);
         }
+        // Numbers begin above those of the first items, which are below ten.
         let trace = SoakTrace::new(begun);
         Self { sources, random, changes: Changes::default(), tally: BTreeMap::new(), trace, next_number: 100 }
     }

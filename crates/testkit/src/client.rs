@@ -98,6 +98,7 @@ impl ClientShared {
 
     /// Records a message; gives the answer when it is a request that is to be answered now.
     fn take(&self, received: &ReceivedMessage) -> Option<Bytes> {
+        // Recorded before it is answered: whoever sees what the answer led to finds the request in the record.
         self.received.push(received.clone());
         if !received.is_response() {
             // A follower that was dropped is taken out here.
@@ -170,6 +171,7 @@ impl Client {
             http.set_session(reply.header("mcp-session-id"));
         }
         let revision = result["protocolVersion"].as_str().unwrap_or(LATEST_LEGACY).to_owned();
+        // Before the notification, whose header names the negotiated revision.
         *lock(&self.shared.revision) = revision;
         *lock(&self.shared.initialize) = result;
         self.notify("notifications/initialized", json!({})).await;
@@ -247,6 +249,7 @@ impl Client {
 
     /// Cancels a request by notification, with its id exactly.
     pub async fn cancel(&self, pending: &PendingExchange) {
+        // By hand, so that the id keeps its exact text and type.
         let params = format!("{{\"requestId\":{}}}", pending.id().as_str());
         let message = notification("notifications/cancelled", Some(params.as_bytes()));
         self.send_raw(message, "notifications/cancelled").await;
@@ -263,6 +266,7 @@ impl Client {
     async fn send_raw(&self, message: Bytes, method: &str) {
         match &self.transport {
             ClientTransport::Http(http) => {
+                // 202 is the status of a notification or response that was accepted; any other one fails the test here.
                 let reply = http.post(&self.shared, message, method, None).finish().await;
                 assert_eq!(reply.status, 202, "sending {method}: {reply:?}");
             }

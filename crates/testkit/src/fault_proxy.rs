@@ -136,6 +136,7 @@ impl Drop for FaultProxy {
 impl ProxyShared {
     fn next_fault(&self) -> Option<ProxyFault> {
         let rates = lock(&self.rates).clone();
+        // Drawn for every request, also where nothing is to break: changed rates do not shift the numbers of the seed.
         let mut drawn = lock(&self.random).below(1000);
         let fault = rates.0.into_iter().find_map(|(rate, fault)| {
             if drawn < rate {
@@ -241,6 +242,7 @@ async fn send(target: SocketAddr, request: Request<Incoming>) -> io::Result<Resp
     // Otherwise the other side would wait for more requests on a connection that is used once.
     head.headers.insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     let mut response = sender.send_request(Request::from_parts(head, body)).await.map_err(io::Error::other)?;
+    // It was about the connection to the server; the one to the client goes on.
     response.headers_mut().remove(http::header::CONNECTION);
     Ok(response)
 }

@@ -28,6 +28,7 @@ impl Gate {
     /// Waits here until the gate is open, or until one of the passes given out by [`Gate::release`] is free.
     pub async fn wait(&self) {
         self.state.send_modify(|s| s.arrived += 1);
+        // Before the first look, so that a pass that is given during it ends the wait below.
         let mut changes = self.state.subscribe();
         loop {
             let mut passed = false;
@@ -35,6 +36,7 @@ impl Gate {
                 passed = s.open || s.permits > 0;
                 // An open gate takes no pass from anybody.
                 s.permits = s.permits.saturating_sub(usize::from(!s.open));
+                // Nobody is woken: that a pass was taken lets nobody else through.
                 false
             });
             if passed {

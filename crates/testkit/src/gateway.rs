@@ -184,6 +184,7 @@ impl GatewayFiles {
 async fn wait_url(files: &GatewayFiles, child: &mut Child, stderr: &AwaitedRecord<String>) -> String {
     let file = files.data.join("gateway.json");
     eventually("the gateway's URL", || {
+        // Otherwise a gateway that can not start would cost the whole deadline, without a reason.
         if let Ok(Some(status)) = child.try_wait() {
             panic!("the gateway ended with {status}: {}", stderr.dump());
         }
@@ -335,6 +336,7 @@ impl Gateway {
         let ask = async {
             let mut stream = TcpStream::connect(&address).await?;
             let length = body.len();
+            // `close`: the end of the connection is the end of the answer, so that nothing is parsed to find it.
             let head = format!(
                 "{verb} {path} HTTP/1.1\r\nhost: {address}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n"
             );
@@ -344,6 +346,7 @@ impl Gateway {
             stream.read_to_end(&mut answer).await?;
             std::io::Result::Ok(String::from_utf8_lossy(&answer).into_owned())
         };
+        // A gateway that does not listen, or has just ended, gives the status 0: whoever waits asks again.
         let answer = within(&format!("{verb} {path}"), ask).await.unwrap_or_default();
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
         (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())

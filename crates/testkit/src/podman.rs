@@ -54,6 +54,7 @@ impl Podman {
         let limits = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1000:1000\"]\n";
         let text = format!("[engine]\n{runtime}{engine}tmp_dir = \"{here}/tmp\"\n{limits}");
         self.directory.write("containers.conf", text);
+        // `vfs` copies layers instead of mounting them, which a sandbox may forbid.
         let text = format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{here}/graph\"\nrunroot = \"{here}/run\"\n");
         self.directory.write("storage.conf", text);
         self.trust(&[]);
@@ -144,6 +145,7 @@ impl Podman {
 
     /// Runs a command.
     pub fn try_run(&self, args: &[&str]) -> Output {
+        // A program of its own, since `output` knows no deadline.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", DEADLINE, "podman"]).args(args).envs(self.env());
         command.output().unwrap_or_else(|e| panic!("starting timeout: {e}"))

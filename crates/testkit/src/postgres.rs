@@ -85,6 +85,7 @@ impl PostgresServer {
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
+        // The user that it runs as may not be allowed into the folder of the tests.
         command.current_dir("/").stdin(Stdio::null()).env("LC_ALL", "C").env("PGPORT", &self.port);
         if let Some((user, group)) = self.owner {
             command.uid(user).gid(group);
@@ -158,6 +159,7 @@ impl PostgresServer {
 
     /// Stops it in good order.
     pub fn stop(&mut self) {
+        // PostgreSQL's fast shutdown: SIGTERM would wait for all clients to leave.
         self.end(rustix::process::Signal::INT);
     }
 

@@ -22,6 +22,7 @@ impl SplitMix {
 
     /// A number below `limit`, which is not zero.
     pub fn below(&mut self, limit: u64) -> u64 {
+        // Not quite even, which is of no account with limits that are tiny beside 2^64.
         self.next() % limit
     }
 

@@ -45,6 +45,7 @@ impl ReceivedMessage {
                 raw,
                 ..Self::default()
             },
+            // Kept all the same: tests look at broken messages, too.
             Err(_) => Self { raw, ..Self::default() },
         }
     }

@@ -309,6 +309,7 @@ impl Server {
 
     /// Comes back after [`Server::kill`], at the same address.
     pub async fn revive(&self) {
+        // First: whatever is spawned into the life that ended is cancelled at once.
         self.core.renew();
         match &self.address {
             ServerAddress::Http(address) => {

@@ -49,6 +49,7 @@ impl Vitals {
     pub fn is_flat_after(self, warm: Self) -> bool {
         // A fifth and 8 MiB more: allocators give memory back late.
         self.memory <= warm.memory + warm.memory / 5 + 8 * 1024
+            // Pools keep connections, and the runtime starts threads for blocking work as it needs them.
             && self.files <= warm.files + 32
             && self.threads <= warm.threads + 4
     }

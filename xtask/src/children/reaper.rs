@@ -54,6 +54,7 @@ impl Reaper {
 
 impl Drop for Reaper {
     fn drop(&mut self) {
+        // First: the reaper ends with its input, so that waiting for it before would never return.
         drop(self.line.lock().unwrap_or_else(PoisonError::into_inner).take());
         let _ = self.process.wait();
     }

@@ -72,6 +72,7 @@ impl ParsedFile {
             if let Some(doc) = doc {
                 self.doc_comments += usize::from(!in_doc);
                 self.doc_words += doc.split_whitespace().count();
+            // Behind code only after the end of a statement or item, so that `//` in a text is not taken for a comment.
             } else if line.starts_with("//") || line.contains("; // ") || line.contains(", // ") {
                 self.inline_comments += 1;
             }

@@ -98,8 +98,10 @@ impl LoadConnection {
                 continue;
             };
             if chunk.is_empty() {
+                // A chunk of no bytes is the last; none of the servers sends trailers.
                 return Ok(());
             }
+            // Behind the line end that follows the data.
             at = chunk.end + 2;
             self.joined.extend_from_slice(&self.received[chunk]);
         }
@@ -136,6 +138,7 @@ fn length(head: &[u8]) -> Result<BodyLength, HttpError> {
     match header(head, "transfer-encoding") {
         Some("chunked") => Ok(BodyLength::Chunked),
         Some(_) => Err(HttpError::Malformed("transfer-encoding")),
+        // HTTP would read to the end of the connection; the servers here leave both out only where there is no body.
         None => Ok(BodyLength::Known(0)),
     }
 }
@@ -147,6 +150,7 @@ fn chunk(received: &[u8], at: usize) -> Result<Option<Range<usize>>, HttpError> 
     };
     let size = std::str::from_utf8(&received[at..at + line])
         .ok()
+        // An extension may follow the size.
         .and_then(|text| text.split(';').next())
         .and_then(|digits| usize::from_str_radix(digits.trim(), 16).ok())
         .ok_or(HttpError::Malformed("chunk size"))?;

@@ -49,6 +49,7 @@ impl LoadClient {
             era,
             tool: tool.to_owned(),
             session: (era == EchoEra::Legacy).then(|| "no-session-was-opened-here".to_owned()),
+            // 0 is that of `initialize`, 1 that of lists.
             next_id: 2,
             body: Vec::new(),
             request: Vec::new(),
@@ -97,6 +98,7 @@ impl LoadClient {
             self.tool,
             self.meta(true),
         );
+        // Taken out because `send` borrows the whole client; put back below, so that its memory is used again.
         let mut wanted = std::mem::take(&mut self.wanted);
         wanted.clear();
         let _ = write!(wanted, r#""echo of {id}.""#);
@@ -163,6 +165,7 @@ impl LoadClient {
 
 fn has_id(body: &[u8], id: u64) -> bool {
     let wanted = format!(r#""id":{id}"#);
+    // What follows is looked at because `"id":1` is also the beginning of `"id":12`.
     memmem::find_iter(body, wanted.as_bytes()).any(|at| matches!(body.get(at + wanted.len()), Some(b',' | b'}')))
 }
 

@@ -33,6 +33,7 @@ pub(super) async fn row(bench: &BenchContext) -> ReportRow {
         });
     }
     let seconds = CHANGES as f64 / f64::from(PER_SECOND);
+    // One for each longest wait, and one for what was written after the last of them.
     let most = seconds / MAX_WAIT.as_secs_f64() + 1.0;
     let what = format!("a file written {PER_SECOND} times a second for {seconds} s: notices");
     ReportRow::judge(16, what, RowMeasure::Count, RowTarget::CountAtMost(most), samples, note)
@@ -58,6 +59,7 @@ async fn measure(bench: &BenchContext) -> BusyFileResult {
         every.tick().await;
         folder.write("busy.txt", change.to_string());
     }
+    // Notices that are here by now tell of earlier writes: that of the last one waits for the quiet window.
     let before_the_last = client.count(NOTICE);
     let written = Instant::now();
     while client.count(NOTICE) == before_the_last && written.elapsed() < AFTERWARDS {

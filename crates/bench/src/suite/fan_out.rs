@@ -60,6 +60,7 @@ struct FanOutResult {
 }
 
 async fn measure(bench: &BenchContext) -> Result<FanOutResult, BenchError> {
+    // The gateway first: the floor writes the very bytes that the gateway wrote.
     let (event, gateway, kibibytes) = through_the_gateway(bench).await?;
     let floor = through_the_floor(&event).await?;
     let middle = |times: &[f64]| median(times.iter().copied()).unwrap_or(f64::NAN);
@@ -94,6 +95,7 @@ async fn measure_gateway(gateway: &GatewayProcess, server: &Server) -> Result<(V
     for number in 0..SUBSCRIBERS {
         streams.push(listen(gateway.address, number, &filter).await?);
     }
+    // Kept until the others are there, so that the subscription at the server does not end in between.
     drop(first);
     tokio::time::sleep(IDLE).await;
     let idle = resident()?;

@@ -51,6 +51,7 @@ async fn measure(bench: &BenchContext) -> Result<f64, BenchError> {
 
 async fn measure_running(gateway: &GatewayProcess) -> Result<f64, BenchError> {
     all_connected(gateway).await?;
+    // The allocator gives back what the start needed only after a while.
     tokio::time::sleep(IDLE).await;
     gateway.pid().and_then(resident_mb).ok_or_else(|| BenchError::unexpected("the kernel", "VmRSS of the gateway", b""))
 }

@@ -112,6 +112,7 @@ async fn add_and_remove_once(bench: &BenchContext) -> Result<ChangeTimes, BenchE
         manage(&gateway, "DELETE", "stuck", None).await?;
         crowd.told(3, begun).await
     });
+    // Both have to be over: the last notice, and the answer to the call that was running.
     let removed = told?.max(milliseconds(begun));
     let said = answer.error()["message"].as_str().unwrap_or_default().to_owned();
     gateway.stop().await;
@@ -127,6 +128,7 @@ async fn reload_once(bench: &BenchContext, servers: usize) -> Result<f64, BenchE
     let gateway = GatewayProcess::start_ready(&bench.gateway, &text, bench.folder.path()).await?;
     let crowd = ListeningCrowd::gather(gateway.address, 1).await?;
     let more = Server::builder("more").echo("echo").modern_only().http().await;
+    // Written before the clock starts: the file is saved by the rename.
     let fresh = gateway.config.with_extension("new");
     std::fs::write(&fresh, format!("{text}[servers.more]\n{}", more.toml())).map_err(BenchError::io("writing"))?;
     let begun = Instant::now();

@@ -89,6 +89,7 @@ async fn call(bench: &BenchContext) -> Result<ReportRow, BenchError> {
     let root = project(bench, "one", 1)?;
     let script = root.join("tools/tool000/tool.sh");
     let client = client(bench, &root).connect().await;
+    // The first call also makes the project's folder for calls; it is not counted.
     called(&client).await;
     let mut samples = Vec::new();
     for repetition in 0..bench.repeat {
@@ -153,6 +154,7 @@ async fn checked_out(bench: &BenchContext, other: &Path) -> Result<PathBuf, Benc
         .args(["checkout", "--force", "HEAD", "--"])
         // What it needs to run; a mirror may lack the large files of its documentation.
         .args(["bin", "lib", "handlers", "providers", "sdk", "server.d", "VERSION"])
+        // An index of its own: the git directory stays as it is.
         .env("GIT_INDEX_FILE", bench.folder.path().join("mcp-bash.index"))
         .output()
         .await
@@ -188,6 +190,7 @@ async fn listing(bench: &BenchContext) -> Result<ReportRow, BenchError> {
 async fn saving(bench: &BenchContext) -> Result<ReportRow, BenchError> {
     let root = project(bench, "saved", 1)?;
     let client = client(bench, &root).connect().await;
+    // The one that every new session of the legacy era gets.
     client.wait_for_method(NOTICE, 1).await;
     let mut samples = Vec::new();
     for save in 0..SAVES {

@@ -109,6 +109,7 @@ pub(super) async fn alone_ms(server: usize) -> Result<f64, BenchError> {
 async fn alone_once(server: usize) -> Result<Duration, BenchError> {
     const CALL: &[u8] = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}
 "#;
+    // The modern era has no handshake, so that the first line is the call.
     let started = Instant::now();
     let mut child = Command::new(this_program()?)
         .args(arguments(server))
@@ -165,6 +166,7 @@ async fn call_until_answered(server: usize, address: SocketAddr, started: Instan
 
 fn config() -> Result<String, BenchError> {
     let program = json!(this_program()?).to_string();
+    // First in the file: a gateway that starts one server after the other would wait for it.
     let hanging = format!("[servers.hanging]\ncommand = {program}\nargs = [\"stdio-server\", \"--hang\"]\n");
     let answering = (0..ANSWERING).map(|server| {
         let args = json!(arguments(server));

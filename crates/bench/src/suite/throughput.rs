@@ -91,6 +91,7 @@ pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchE
                 Err(error) => gateway = Err(error),
             }
         }
+        // After the gateway's own list is known, so that both bodies are of one size.
         let fixed = PartProcess::start("static", &["--bytes".into(), bytes.to_string()]).await?;
         let load = ThroughputLoad {
             case: 3,
@@ -144,11 +145,13 @@ async fn compare(
     for repetition in 0..bench.repeat {
         eprintln!("{} … {}/{}", load.what, repetition + 1, bench.repeat);
         let mut reports = [None, None];
+        // In turns, because whoever runs second finds the machine in another state.
         let order = if repetition % 2 == 0 { [0, 1] } else { [1, 0] };
         for side in order {
             let address = match (side, gateway) {
                 (0, _) => baseline,
                 (_, Ok(gateway)) => gateway.address,
+                // The baseline is measured all the same; the note says why the gateway is missing.
                 (_, Err(_)) => continue,
             };
             let sessions = side == 1 || load.baseline_has_sessions;

@@ -85,6 +85,7 @@ async fn measure_running(gateway: &GatewayProcess, server: &Server) -> Result<Ve
     let reading = CLIENTS - stalled.len();
     let mut after = Vec::new();
     for _ in 0..ROUNDS {
+        // Each round has to be heard by itself: a notice of the round before does not count.
         heard.lock().unwrap_or_else(PoisonError::into_inner).clear();
         for uri in uris() {
             if server.resource_updated(&uri) == 0 {

@@ -89,6 +89,7 @@ fn block(all: &[IndentedLine<'_>], key: &str, depth: usize, from: usize, to: usi
 
 pub(super) fn set(text: &str, key: &str, name: &str, entry: &Value) -> Result<String, EditError> {
     if super::entries(super::FileFormat::Yaml, text, key)?.contains_key(name) {
+        // Out and in again, since lines come and go whole; it then stands first among the others.
         return set(&remove(text, key, name)?, key, name, entry);
     }
     let all = lines(text);

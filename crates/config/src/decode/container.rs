@@ -11,7 +11,7 @@ pub(super) const KEYS: &[&str] =
     &["runtime", "network", "memory", "cpus", "pids", "read_only", "volumes", "user", "runtime_args", "run_args"];
 
 const UNLIMITED: &str = "unlimited";
-/// Less than this no runtime starts anything in.
+/// Docker refuses less than this.
 const LEAST_MEMORY: u64 = 6 << 20;
 const MOST_PIDS: i64 = 1_000_000;
 const MOST_CPUS: u32 = 4096;

@@ -241,6 +241,7 @@ impl HttpSender {
         let headers = self.usual_headers(shared, "POST");
         let outgoing = HttpPost { verb: "POST".to_owned(), headers, body: message, stream: "answer".to_owned() };
         let (link, task_shared) = (self.clone(), shared.clone());
+        // Nobody follows this exchange; what comes back is in the record.
         let (events, _) = mpsc::unbounded_channel();
         // Boxed: reading a response may lead to posting an answer.
         let post: futures_util::future::BoxFuture<'static, ()> = Box::pin(async move {
@@ -251,6 +252,7 @@ impl HttpSender {
 }
 
 fn modern_headers(method: &str, params: &[u8]) -> Vec<(String, String)> {
+    // The modern revision repeats method and name in headers, for those who route without reading the body.
     let mut headers = vec![("mcp-method".to_owned(), method.to_owned())];
     let params: Value = serde_json::from_slice(params).unwrap_or_default();
     let name = match method {

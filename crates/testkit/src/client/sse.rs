@@ -77,6 +77,7 @@ impl SseTransport {
         };
         let json = with("content-type", "application/json");
         let posting = post_all(authority, endpoint, json, messages, Arc::clone(&transport.refused));
+        // For the life of the client and not of the stream: a test may post to a session that has ended.
         shared.spawn(&shared.life, posting);
         shared.spawn(&transport.stream, read(Arc::clone(shared), reader, input, Arc::clone(&transport.pending)));
         transport
@@ -143,6 +144,7 @@ async fn post_all(
     refused: Arc<AwaitedRecord<(u16, String)>>,
 ) {
     while let Some(message) = messages.recv().await {
+        // One after the other, so that messages arrive in the order in which the test sent them.
         match send(&authority, "POST", &endpoint, &headers, message).await {
             Ok(response) => {
                 let status = response.status().as_u16();

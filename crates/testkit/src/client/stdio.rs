@@ -144,6 +144,7 @@ async fn read(
         }
         let received =
             ReceivedMessage { stream: "stdio".to_owned(), ..ReceivedMessage::parse(Bytes::copy_from_slice(&line)) };
+        // Recorded before whoever waits is told: a test that has its answer finds it in the record.
         let reply = shared.take(&received);
         pending.tell(&received);
         if let (Some(reply), Some(input)) = (reply, input.upgrade()) {

@@ -274,6 +274,7 @@ impl ServerBuilder {
     }
 
     fn implied_capabilities(&self) -> Value {
+        // Tools also where there are none yet: many tests add the first one later.
         let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
         if !self.catalogue.resources.is_empty() || !self.catalogue.templates.is_empty() {
             capabilities["resources"] = json!({"listChanged": true, "subscribe": true});

@@ -58,6 +58,7 @@ impl EventStream {
             inner.delivered = number;
         }
         if inner.ended {
+            // Dropping the writer ends the response, after all that it was given.
             inner.writer = None;
         }
     }

@@ -151,6 +151,7 @@ async fn post(
         let session = core.script.sessions.then(|| format!("{}-session-{number}", core.name));
         let stream = Arc::new(EventStream::new(format!("get{number}")));
         let conn = ClientConnection::new(number, session, StandaloneOutlet::Http(stream));
+        // Before it is answered: a client may send the next message as soon as it has the id.
         core.add_connection(conn.clone());
         return legacy_post(core, &conn, received).await;
     }

@@ -13,6 +13,7 @@ pub(crate) fn page(call: &ScriptedCall, member: &str, entries: &[ScriptedEntry])
         serde_json::Value::Null => Some(0),
         cursor => cursor.as_str().and_then(|c| c.strip_prefix(CURSOR)).and_then(|c| c.parse::<usize>().ok()),
     };
+    // A list that became shorter since makes an older cursor invalid.
     let Some(start) = start.filter(|start| *start <= entries.len()) else {
         return RpcError::new(-32602, "Invalid cursor").into();
     };

@@ -34,6 +34,7 @@ pub(crate) fn start(call: ScriptedCall) {
         if let Some(time) = call.core.held_back(&call.received.method) {
             tokio::time::sleep(time).await;
         }
+        // It may have been frozen while the answer was made.
         call.core.wait_thawed().await;
         if let Some(conn) = &call.conn {
             lock(&conn.state).calls.remove(call.id.as_str());
@@ -161,6 +162,7 @@ fn has(core: &ServerCore, capability: &str) -> bool {
 fn initialize(call: &ScriptedCall) -> ScriptedAnswer {
     let script = &call.core.script;
     let asked = call.param_str("protocolVersion");
+    // The specification: a server that does not speak what was asked for offers the latest that it does speak.
     let latest = script.revisions.last().expect("a legacy server has a revision");
     let revision = script.revisions.iter().find(|r| **r == asked).unwrap_or(latest).clone();
     let mut result = json!({
@@ -241,6 +243,7 @@ async fn listen(call: &ScriptedCall) -> ScriptedAnswer {
     };
     let params = json!({ "notifications": filter }).to_string();
     let ack = notification("notifications/subscriptions/acknowledged", Some(params.as_bytes()));
+    // Before the subscription is entered: no notification may come before its acknowledgement.
     call.notify_raw(tag(&ack, &call.id));
     call.core.listens.send_modify(|all| all.push(listen));
     tokio::select! {
@@ -249,6 +252,7 @@ async fn listen(call: &ScriptedCall) -> ScriptedAnswer {
             call.core.listens.send_modify(|all| all.retain(|l| !l.outlet.same_channel(&call.outlet) || l.id != call.id));
         }
     }
+    // Whoever ended it has sent the result, or there is nobody to send it to.
     ScriptedAnswer::Silent
 }
 

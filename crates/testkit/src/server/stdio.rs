@@ -20,6 +20,7 @@ use crate::received::ReceivedMessage;
 
 /// Waits for processes, now.
 pub(crate) fn listen(core: &Arc<ServerCore>, socket: &Path) {
+    // A server that comes back finds the socket of its earlier life.
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).unwrap_or_else(|e| panic!("listening at {}: {e}", socket.display()));
     let life = core.life();
@@ -44,6 +45,7 @@ async fn serve(core: Arc<ServerCore>, stream: UnixStream) {
     let conn = ClientConnection::new(number, None, StandaloneOutlet::Stdio(outlet.clone()));
     core.add_connection(conn.clone());
     let gone = CancellationToken::new();
+    // Whichever ends first: the peer closed the pipe, or the script let the process exit.
     tokio::select! {
         () = read(&core, &conn, &outlet, &gone, reader) => {}
         () = write(writer, outs) => {}

@@ -32,6 +32,7 @@ pub(super) async fn legacy_post(
     let (outlet, mut outs) = mpsc::unbounded_channel();
     let method = received.method.clone();
     let cancelled = CancellationToken::new();
+    // Before the call begins: hyper drops this future when the client leaves, also before anything was sent.
     let mut guard = watch(core, &received, &id, None);
     let call = ScriptedCall {
         core: core.clone(),
@@ -44,6 +45,7 @@ pub(super) async fn legacy_post(
     };
     script::start(call);
     let session = conn.session.clone();
+    // What is sent first decides between plain JSON and a stream.
     let first = match outs.recv().await {
         Some(ChannelOut::Last(message)) => {
             guard.disarm();
@@ -56,10 +58,13 @@ pub(super) async fn legacy_post(
         Some(first) => first,
         None => return Err(HungUp),
     };
+    // The id of a request can be any text, and the id of an event has to stay on its line.
     let stream = Arc::new(EventStream::new(format!("{method}:{id}").replace(['"', '\n', '\r'], "_")));
     lock(&conn.state).streams.push(stream.clone());
+    // The event that primes a resumption came with this revision.
     let priming = conn.revision().is_some_and(|revision| revision == V2025_11_25);
     let chunks = stream.attach(None, priming);
+    // Goes on when the client is gone: it may come back and resume the stream.
     core.life().spawn(async move {
         let mut next = Some(first);
         while let Some(out) = next {
@@ -83,6 +88,7 @@ pub(super) async fn legacy_post(
 pub(super) async fn modern_post(core: &Arc<ServerCore>, received: ReceivedMessage) -> Result<Response<Body>, HungUp> {
     if !received.is_request() {
         if received.is_response() {
+            // A modern client answers a question by sending its request again.
             core.fault(format!("a response was POSTed to a modern server: {}", received.text()));
             return Ok(error(400, &RpcError::new(-32600, "responses are not accepted"), None));
         }
@@ -127,6 +133,7 @@ pub(super) async fn modern_post(core: &Arc<ServerCore>, received: ReceivedMessag
             }
             tokio::select! {
                 out = outs.recv() => next = out,
+                // A modern stream can not be resumed, so nobody will read the rest.
                 () = writer.closed() => return,
             }
         }
@@ -137,6 +144,7 @@ pub(super) async fn modern_post(core: &Arc<ServerCore>, received: ReceivedMessag
 /// `_meta` (−32602), headers against the body (−32020), version (−32022): in this order.
 fn check(call: &ScriptedCall) -> Result<(), (u16, RpcError)> {
     let received = &call.received;
+    // A test that takes over a method decides by itself what it accepts.
     if call.core.script.overrides.contains_key(&received.method) {
         return Ok(());
     }
