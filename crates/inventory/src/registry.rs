@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::Config;
+use tidings_config::{Config, WatchConfig};
 use tidings_engine::{ChangeError, Gateway, Operation, Origin, ServerPlan, Source, Start, UnreadyReason};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
@@ -53,8 +53,8 @@ pub(crate) struct RegistryShared {
 
 /// What was last asked for, and what runs because of it.
 pub(crate) struct DesiredServers {
-    /// The configuration that is in force.
-    pub(crate) config: Config,
+    /// The watches that are in force.
+    pub(crate) watches: Vec<WatchConfig>,
     pub(crate) sources: ServerSources,
     running: BTreeMap<String, WantedServer>,
     /// Rises with every change: whoever compared with an earlier state compares again.
@@ -74,10 +74,6 @@ impl RegistrySteps {
     /// The servers that are touched.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.added.iter().chain(&self.removed).chain(&self.changed).cloned().collect()
-    }
-
-    fn touches(&self, name: &String) -> bool {
-        [&self.added, &self.removed, &self.changed].into_iter().any(|names| names.contains(name))
     }
 }
 
@@ -116,7 +112,12 @@ impl ServerRegistry {
             gateway: SetOnce::new(),
             names: NameLocks::default(),
             reloading: Mutex::default(),
-            desired: Mutex::new(DesiredServers { config: setup.config.clone(), sources, running, generation: 0 }),
+            desired: Mutex::new(DesiredServers {
+                watches: setup.config.watches.clone(),
+                sources,
+                running,
+                generation: 0,
+            }),
             state: watch::Sender::new(Arc::new(state)),
             first: setup.config,
             tasks: TaskTracker::new(),
@@ -390,12 +391,16 @@ impl DesiredServers {
     /// does not happen; it keeps a mistake there from running what nobody configured.
     pub(crate) fn check_still(&self, sources: &ServerSources, done: &RegistrySteps) -> Result<(), ChangeError> {
         let wanted = by_name(&sources.resolve());
-        let done_for = |name: &String| match done.touches(name) {
-            true => done.running.get(name),
-            false => self.running.get(name),
-        };
-        let mut names = wanted.keys().chain(self.running.keys()).chain(done.running.keys());
-        let other = names.find(|name| wanted.get(*name) != done_for(name));
+        let touched = done.names();
+        let untouched = self.running.iter().filter(|(name, _)| !touched.contains(*name));
+        let done_for: BTreeMap<_, _> =
+            untouched.chain(touched.iter().filter_map(|name| done.running.get_key_value(name))).collect();
+        // Both are in the order of names: one walk, since the notices of a long file wait for it.
+        if wanted.iter().eq(done_for.iter().map(|(name, server)| (*name, *server))) {
+            return Ok(());
+        }
+        let mut names = wanted.keys().chain(done_for.keys().copied());
+        let other = names.find(|name| wanted.get(*name) != done_for.get(*name).copied());
         other.map_or(Ok(()), |name| Err(ChangeError::Overtaken { name: name.clone() }))
     }
 

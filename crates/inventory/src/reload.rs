@@ -51,7 +51,7 @@ impl ServerRegistry {
         let config = tokio::task::spawn_blocking(move || load()).await;
         let config = config.map_err(|error| ReloadFault::Reading(error.to_string()))??;
         let read = begun.elapsed();
-        let file = server_file(&config);
+        let file = server_file(&config, &self.desired().await.sources.file);
         loop {
             let (mine, mut todo, generation, watches) = self.hold_what_differs(&config, &file).await;
             let mut committed = None;
@@ -72,7 +72,7 @@ impl ServerRegistry {
                 let mut desired = self.desired().await;
                 let sources = desired.sources.with_file(&file);
                 desired.check_still(&sources, &todo)?;
-                desired.config = config.clone();
+                desired.watches.clone_from(&config.watches);
                 desired.sources = sources;
                 let entries = desired.settle(&todo);
                 self.0.state.send_modify(|state| {
@@ -116,7 +116,7 @@ impl ServerRegistry {
                 // Also servers that are off: somebody may be about to switch one on as the file had it, or to add one of its name.
                 let mut names = desired.sources.differing(file);
                 names.extend(todo.names());
-                (todo, names, desired.generation, config.watches != desired.config.watches)
+                (todo, names, desired.generation, config.watches != desired.watches)
             };
             if mine.holds(&names) {
                 return (mine, todo, generation, watches);

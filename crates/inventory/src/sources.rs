@@ -37,9 +37,16 @@ pub(crate) struct AddedServer {
 /// The servers of the configuration file, in its order. Shared: a file may have many hundred, and each change asks what is to run.
 pub(crate) type ServerFile = Vec<Arc<ServerConfig>>;
 
-/// The servers of a configuration that was read.
-pub(crate) fn server_file(config: &Config) -> ServerFile {
-    config.servers.iter().cloned().map(Arc::new).collect()
+/// The servers of a configuration that was read. Those that say the same as `before` are the same, so that nobody after this has to compare
+/// what they say.
+pub(crate) fn server_file(config: &Config, before: &ServerFile) -> ServerFile {
+    let before: HashMap<&str, &Arc<ServerConfig>> =
+        before.iter().map(|server| (server.name.as_str(), server)).collect();
+    let shared = |server: &ServerConfig| match before.get(server.name.as_str()) {
+        Some(same) if ***same == *server => Arc::clone(same),
+        _ => Arc::new(server.clone()),
+    };
+    config.servers.iter().map(shared).collect()
 }
 
 /// Where servers come from.
@@ -100,7 +107,7 @@ impl ServerSources {
             let read = read_server(name, server, base);
             (name.clone(), AddedServer { server: server.clone(), read })
         });
-        Self { file: server_file(config), kept: kept_servers.collect(), switched: kept.switched.clone() }
+        Self { file: server_file(config, &Vec::new()), kept: kept_servers.collect(), switched: kept.switched.clone() }
     }
 
     /// Whether the file has a server of this name.
@@ -123,10 +130,14 @@ impl ServerSources {
     /// The servers of which the file says something else than this one, also those that are off in both.
     pub(crate) fn differing(&self, file: &ServerFile) -> BTreeSet<String> {
         // By name: files of many hundred servers are compared, each time one of them is edited.
-        let before: HashMap<&str, &ServerConfig> = named(&self.file).collect();
-        let after: HashMap<&str, &ServerConfig> = named(file).collect();
-        let gone = named(&self.file).filter(|(name, server)| after.get(name) != Some(server));
-        let new = named(file).filter(|(name, server)| before.get(name) != Some(server));
+        let before: HashMap<&str, &Arc<ServerConfig>> = named(&self.file).collect();
+        let after: HashMap<&str, &Arc<ServerConfig>> = named(file).collect();
+        // What is the same was found to be so when the file was read.
+        let is_same = |other: Option<&&Arc<ServerConfig>>, server: &Arc<ServerConfig>| {
+            other.is_some_and(|other| Arc::ptr_eq(other, server) || **other == *server)
+        };
+        let gone = named(&self.file).filter(|(name, server)| !is_same(after.get(name), server));
+        let new = named(file).filter(|(name, server)| !is_same(before.get(name), server));
         gone.chain(new).map(|(name, _)| name.to_owned()).collect()
     }
 
@@ -210,8 +221,8 @@ impl ResolvedServers {
     }
 }
 
-fn named(servers: &ServerFile) -> impl Iterator<Item = (&str, &ServerConfig)> {
-    servers.iter().map(|server| (server.name.as_str(), &**server))
+fn named(servers: &ServerFile) -> impl Iterator<Item = (&str, &Arc<ServerConfig>)> {
+    servers.iter().map(|server| (server.name.as_str(), server))
 }
 
 /// Reads the keys of `[servers.X]`.
