@@ -44,6 +44,13 @@ pub(crate) fn resident_mb(pid: u32) -> Option<f64> {
     Some(kilobytes as f64 / 1024.0)
 }
 
+/// The part of a process's resident memory that nobody else could use: its heap, its stacks, what it wrote to. The rest is the program's own
+/// text, which the kernel maps in pieces of 64 KB and takes back when it needs the room.
+pub(crate) fn private_mb(pid: u32) -> Option<f64> {
+    let kilobytes = kilobytes(&format!("/proc/{pid}/status"), "RssAnon")?;
+    Some(kilobytes as f64 / 1024.0)
+}
+
 /// Thousands of streams need thousands of descriptors: as many as the system allows. Children inherit it.
 pub(crate) fn allow_many_files() {
     let mut limit = getrlimit(Resource::Nofile);

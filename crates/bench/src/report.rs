@@ -250,7 +250,7 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          - Calls: the floor is a bare hyper reverse proxy in front of the same echo server. A legacy client has a \
          legacy server behind it, a modern client a modern one.\n\
          - Tool list: the floor is a fixed body of the same size from the same HTTP stack (axum on hyper).\n\
-         - Memory: VmRSS of the gateway process alone, idle, with its servers connected.\n\
+         - Memory: VmRSS of the gateway process alone, idle, with its servers connected; then its RssAnon, which leaves out the program's text (ADR 36).\n\
          - Start: the floor is the same server started alone and asked directly; the gateway's time counts from \
          the start of its process. The row shows the server with the greatest difference.\n\
          - Commits: the floor is the same commit in a catalogue of 50 servers; the hub alone, in this process.\n\

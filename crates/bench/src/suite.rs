@@ -128,7 +128,7 @@ async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<Repor
         rows.extend(throughput::lists(bench).await?);
     }
     if wanted(4) {
-        rows.push(memory::idle(bench).await);
+        rows.extend(memory::idle(bench).await);
     }
     if wanted(5) {
         rows.push(startup::one_hanging(bench).await?);
