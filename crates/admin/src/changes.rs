@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
-use axum::extract::{Query as Params, State};
+use axum::Json;
+use axum::extract::{Path, Query as Params, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::Zoned;
-use tidings_store::{ChangeQuery, LogError, LogPosition, QueryStart};
+use tidings_store::{ChangeQuery, ChangeRecord, ChangeRow, LogError, LogPosition, QueryStart};
 
+use crate::change_filter::ChangeFilter;
 use crate::events;
 use crate::log_feed::{LogFollower, last_event};
 use crate::query_fault::QueryFault;
-use crate::{AdminShared, problem};
+use crate::{AdminShared, clients, problem};
 
 /// How many changes are given when nobody says how many.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -19,6 +21,8 @@ const DEFAULT_LIMIT: usize = 1_000;
 const MOST: usize = 10_000;
 /// How large an answer may be.
 const MAX_BYTES: usize = 8 << 20;
+/// How many clients that were told are named.
+const MOST_TOLD: usize = 1_000;
 
 /// The changes since a point, or the newest.
 pub(crate) async fn list(
@@ -29,16 +33,54 @@ pub(crate) async fn list(
         Ok(query) => query,
         Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault.to_string()),
     };
-    match admin.changes.read(query).await {
-        Ok(found) => {
+    let filter = match ChangeFilter::read(&params) {
+        Ok(filter) => filter,
+        Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault.to_string()),
+    };
+    let found = match filter.is_empty() {
+        true => admin.changes.read(query).await.map(|found| (found.rows, found.last)),
+        false => filter.read_log(&admin.changes, query).await,
+    };
+    match found {
+        Ok((rows, last)) => {
             // Rows are kept as JSON text and joined as that: nothing is parsed to be shown.
-            let rows: Vec<&[u8]> = found.rows.iter().map(|row| &row.json[..]).collect();
-            let end = format!(r#"],"last":{}}}"#, found.last);
+            let rows: Vec<&[u8]> = rows.iter().map(|row| &row.json[..]).collect();
+            let end = format!(r#"],"last":{last}}}"#);
             let body = [br#"{"changes":["#, &rows.join(&b","[..])[..], end.as_bytes()];
             ([(header::CONTENT_TYPE, "application/json")], body.concat()).into_response()
         }
         Err(error) => unavailable(&error),
     }
+}
+
+/// One change.
+pub(crate) async fn show(State(admin): State<AdminShared>, Path(seq): Path<u64>) -> Response {
+    match row(&admin, seq).await {
+        Ok(row) => ([(header::CONTENT_TYPE, "application/json")], row.json).into_response(),
+        Err(refusal) => *refusal,
+    }
+}
+
+/// Who was told of a change, and when.
+pub(crate) async fn deliveries(State(admin): State<AdminShared>, Path(seq): Path<u64>) -> Response {
+    let row = match row(&admin, seq).await {
+        Ok(row) => row,
+        Err(refusal) => return *refusal,
+    };
+    let Ok(record) = serde_json::from_slice::<ChangeRecord>(&row.json) else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "the record of this change can not be read");
+    };
+    Json(clients::deliveries(&admin.gateway, record.commit, &record.kind, MOST_TOLD)).into_response()
+}
+
+async fn row(admin: &AdminShared, seq: u64) -> Result<ChangeRow, Box<Response>> {
+    let query = ChangeQuery { from: QueryStart::After(seq.saturating_sub(1)), limit: 1, max_bytes: MAX_BYTES };
+    let found = admin.changes.read(query).await.map_err(|error| Box::new(unavailable(&error)))?;
+    let row = found.rows.into_iter().find(|row| row.seq == seq);
+    row.ok_or_else(|| {
+        let detail = format!("change {seq} is not in the log: it is older than what is kept, or was never there");
+        Box::new(problem(StatusCode::NOT_FOUND, &detail))
+    })
 }
 
 /// Every change as it happens, after what `Last-Event-ID` or `since` says was missed.
@@ -60,7 +102,10 @@ pub(crate) async fn stream(
 
 pub(crate) fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, QueryFault> {
     let from = match params.get("since") {
-        None => QueryStart::Newest,
+        None => match params.get("before") {
+            None => QueryStart::Newest,
+            Some(text) => QueryStart::Before(text.parse().map_err(|_| QueryFault::Before(text.clone()))?),
+        },
         Some(text) => match since(text)? {
             LogPosition::After(seq) => QueryStart::After(seq),
             LogPosition::At(time) => QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),

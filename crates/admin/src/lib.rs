@@ -4,7 +4,9 @@
 
 mod approvals;
 mod audit;
+mod change_filter;
 mod changes;
+mod clients;
 mod events;
 mod hooks;
 mod links;
@@ -22,6 +24,7 @@ mod subscriptions;
 mod tools;
 
 pub use approvals::{DecisionFault, approvals, decide, offered};
+pub use clients::{client, client_ledger, clients, deliveries};
 pub use events::{EventSource, respond as event_stream};
 pub use hooks::hooks;
 pub use links::{LinkRequest, PageLink, PageLinks};
@@ -69,6 +72,11 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::POST, "/batch", post(manage::batch)),
         (Method::GET, "/changes", get(changes::list)),
         (Method::GET, "/changes/stream", get(changes::stream)),
+        (Method::GET, "/changes/{seq}", get(changes::show)),
+        (Method::GET, "/changes/{seq}/deliveries", get(changes::deliveries)),
+        (Method::GET, "/clients", get(clients::list)),
+        (Method::GET, "/clients/{id}", get(clients::show)),
+        (Method::GET, "/clients/{id}/ledger", get(clients::ledger)),
         (Method::POST, "/links", post(links::make)),
         (Method::GET, "/lock", get(approvals::lock)),
         (Method::GET, "/openapi.json", get(openapi::show)),

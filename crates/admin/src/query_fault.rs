@@ -25,6 +25,15 @@ pub(crate) enum QueryFault {
         /// The most that are given at once.
         most: usize,
     },
+    /// Not the number of a change.
+    #[error("before: \"{0}\" is not the number of a change")]
+    Before(String),
+    /// No severity.
+    #[error("severity: \"{0}\" is none; there are suspect, breaking, wording and quiet")]
+    Severity(String),
+    /// No state of a client.
+    #[error("state: \"{0}\" is none; there are current, owed, told, ignoring, deaf, silent and unknown")]
+    ClientState(String),
     /// Neither a number nor a time.
     #[error("since: {0}")]
     Since(#[from] SinceError),

@@ -20,7 +20,7 @@ use crate::client::sessions::SessionTable;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::observe::catalogue_store::CatalogueStore;
-use crate::observe::journal::{self, Journal};
+use crate::observe::journal::{self, Journal, JournalOccasion};
 use crate::observe::status::{Catalogue, ServerStatus};
 use crate::runtime::EngineRuntime;
 use crate::servers::offer_screen::ListedFor;
@@ -55,10 +55,17 @@ impl ListDiscovery {
     }
 
     /// Commits a change of the catalogue, and looks again for the sessions that see a part of it beside lists of their own.
-    pub(crate) fn commit(self: &Arc<Self>, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) {
-        for session in self.notifier.commit(occasion, change) {
+    /// Gives the number of the commit, if it changed what somebody may see.
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        occasion: &CommitOccasion,
+        change: impl FnOnce(&mut Catalogue),
+    ) -> Option<u64> {
+        let committed = self.notifier.commit(occasion, change);
+        for session in committed.own {
             self.look_again_for(&session);
         }
+        committed.number
     }
 
     /// Who keeps the record of changes.
@@ -84,7 +91,7 @@ impl ListDiscovery {
         let news = deciding
             .as_mut()
             .map(|(plan, approvals)| server.screen.take(plan, approvals, &mut offer, ListedFor::Everybody));
-        self.commit(occasion, |catalogue| {
+        let commit = self.commit(occasion, |catalogue| {
             // Behind the lock of the catalogue: another may have taken its place.
             is_shown = server.presence.is_current();
             if !is_shown {
@@ -102,7 +109,8 @@ impl ListDiscovery {
             let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();
             let after = now.snapshot.offer(id);
             // After the commit: whoever reads the feed and then lists sees at least that.
-            journal::tell(journal, before.as_deref(), after.map(|offer| &**offer), &failed, at_start);
+            let occasion = JournalOccasion { commit, at_start };
+            journal::tell(journal, before.as_deref(), after.map(|offer| &**offer), &failed, occasion);
         }
         if let Some(news) = news {
             self.screened(&server.plan, news);

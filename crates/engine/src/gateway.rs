@@ -13,7 +13,7 @@ use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{LogLevel, Method, Revision, identity};
+use tidings_proto::{LogLevel, Method, Revision, Topic, identity};
 use tidings_upstream::{LinkConnector, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
@@ -37,6 +37,7 @@ use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::notify::announce::OwedNotice;
 use crate::notify::listeners::Connected;
+use crate::notify::standing::{ClientEvents, CommitNotices, StandingClient, ToldClient};
 use crate::observe::audit::AuditedDecision;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;
@@ -433,6 +434,37 @@ impl Gateway {
     pub fn connected(&self) -> Vec<Connected> {
         // Asked one by one: the lock of the calls in flight is a leaf.
         self.0.notifier.connected(|client| self.0.links.in_flight.lock().calls.count_of(client))
+    }
+
+    /// The same, with what each was told of lists that changed and whether it listed again.
+    pub fn standing(&self) -> Vec<StandingClient> {
+        self.0.notifier.standing(self.connected())
+    }
+
+    /// What became of the notices of a commit and of one of its lists, by the commit's number. `None` if it is forgotten, or was of an
+    /// earlier process.
+    pub fn notices_of(&self, commit: u64, topic: Topic) -> Option<CommitNotices> {
+        self.0.notifier.notices_of(commit, topic)
+    }
+
+    /// The same of the newest commits, by list.
+    pub fn newest_notices(&self, most: usize) -> Vec<(u64, Topic, CommitNotices)> {
+        self.0.notifier.newest_notices(most)
+    }
+
+    /// Who was told of a commit, the newest first.
+    pub fn told_of(&self, commit: u64, topic: Topic, most: usize) -> Vec<ToldClient> {
+        self.0.notifier.told_of(commit, topic, most)
+    }
+
+    /// What happened to a client, the newest first.
+    pub fn client_events(&self, id: u64, most: usize) -> ClientEvents {
+        self.0.notifier.client_events(id, most)
+    }
+
+    /// Rises whenever a client was told or listed.
+    pub fn deliveries_version(&self) -> u64 {
+        self.0.notifier.deliveries_version()
     }
 
     /// Every resource that is followed, and every client that follows one.

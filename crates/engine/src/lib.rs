@@ -30,6 +30,7 @@ pub use gateway::{Gateway, GatewayStart};
 pub use lifecycle::change::{ChangeError, Operation, Prefix, Start};
 pub use notify::announce::OwedNotice;
 pub use notify::listeners::Connected;
+pub use notify::standing::{ClientEvent, ClientEvents, CommitNotices, StandingClient, ToldClient};
 pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
@@ -46,6 +47,7 @@ pub use tidings_hub::approvals::{
     ApprovalDecision, ApprovalMode, ApprovalPolicy, ApprovalVerdict, Approvals, ApprovedItem, DefinitionFinding,
     HeldItem, HeldView, SCREENED,
 };
+pub use tidings_hub::deliveries::ClientStanding;
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
 pub use tidings_hub::parks::ParkLimits;

@@ -5,6 +5,7 @@
 
 pub(crate) mod announce;
 pub(crate) mod listeners;
+pub(crate) mod standing;
 pub(crate) mod summary;
 
 use std::sync::{Arc, MutexGuard};

@@ -46,6 +46,11 @@ impl Topics {
         Topic::ALL.into_iter().filter(move |topic| self.contains(*topic))
     }
 
+    /// Takes a topic out, if it is there.
+    pub fn remove(&mut self, topic: Topic) {
+        self.0[topic as usize] = false;
+    }
+
     /// Takes the first one out, in the order of [`Topic::ALL`].
     pub fn pop(&mut self) -> Option<Topic> {
         let first = self.iter().next()?;
@@ -102,6 +107,8 @@ pub struct CommitOccasion {
 pub struct LedgerCommit {
     /// Who is owed something by it.
     pub owed: Vec<FollowerId>,
+    /// Followers whose view of a topic it changed, whether they were owed a notice already or not; by topic.
+    pub owing: [u64; 3],
     /// Notices that were owed already, so that one notice will do for both; by topic.
     pub coalesced: [u64; 3],
     /// Followers of a topic it is about whose own view of it did not change, by topic.
@@ -268,9 +275,12 @@ impl<V: PartialEq> Ledger<V> {
             for topic in follower.follows.iter() {
                 if !changed.contains(topic) {
                     done.unchanged[topic as usize] += u64::from(occasion.touched.contains(topic));
+                    continue;
+                }
+                done.owing[topic as usize] += 1;
                 // The notice that is owed already will make it list, and it will find this change too; `since` stays
                 // that of the oldest.
-                } else if follower.owed.contains(topic) {
+                if follower.owed.contains(topic) {
                     done.coalesced[topic as usize] += 1;
                 } else {
                     let since = OwedSince { signal: occasion.signalled[topic as usize], commit: occasion.at };
@@ -338,6 +348,33 @@ impl<V: PartialEq> Ledger<V> {
     /// What a follower is owed, without what is held.
     pub fn owed(&self, id: FollowerId) -> Topics {
         self.followers.get(&id).map(|follower| follower.owed).unwrap_or_default()
+    }
+
+    /// Since when a follower is owed something, without what is held.
+    pub fn owed_since(&self, id: FollowerId) -> Option<Instant> {
+        let follower = self.followers.get(&id)?;
+        follower.since.iter().flatten().map(|since| since.commit).min()
+    }
+
+    /// Whether a client is told of nothing.
+    pub fn is_silent(&self, id: FollowerId) -> bool {
+        self.silent.contains(&id)
+    }
+
+    /// Where a follower's view stands.
+    pub fn place_of(&self, id: FollowerId) -> Option<usize> {
+        self.followers.get(&id).map(|follower| follower.view)
+    }
+
+    /// The places of the views that the last commit changed, a bit each, by topic; those beyond 63 share the last bit.
+    pub fn changed_views(&self) -> [u64; 3] {
+        let mut changed = [0; 3];
+        for (place, view) in self.views.iter().enumerate() {
+            for topic in view.iter().flat_map(|view| view.changed.iter()) {
+                changed[topic as usize] |= 1 << place.min(63);
+            }
+        }
+        changed
     }
 
     /// Takes what a follower is owed, because its transport takes the bytes now.

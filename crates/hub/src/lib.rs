@@ -21,6 +21,7 @@ pub mod approvals;
 mod backoff;
 pub mod calls;
 pub mod catalogue;
+pub mod deliveries;
 pub mod drive;
 mod id_map;
 pub mod ledger;

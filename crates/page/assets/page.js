@@ -1,12 +1,21 @@
 // What the page can do beyond reading: count what is new, and keys. It makes no markup; every page works without it.
 const live = document.getElementById('live');
-const pill = document.getElementById('pill');
-const feed = document.getElementById('feed');
+let pill, feed, clients;
 const title = document.title;
 let last = Number(document.body.dataset.last);
 let fresh = 0, source = null, pause = 1000, timer = 0, minute = 0;
 
 const say = (text, lost) => { if (live.textContent !== text) live.textContent = text; live.classList.toggle('lost', lost); };
+
+// What belongs to the content, which may be replaced.
+const begin = () => {
+  [pill, feed, clients] = ['pill', 'feed', 'clients'].map(id => document.getElementById(id));
+  pill?.addEventListener('click', event => { if (!event.ctrlKey && !event.metaKey && !event.shiftKey) { event.preventDefault(); swap(pill.href); } });
+  for (const button of document.querySelectorAll('[data-copy]')) {
+    button.hidden = false;
+    button.addEventListener('click', () => navigator.clipboard.writeText(button.dataset.copy).then(() => { button.textContent = 'Copied'; }));
+  }
+};
 
 // The same question as the server's filter asks, as far as a headline tells.
 const fits = change => !feed || (
@@ -19,15 +28,28 @@ const count = changes => {
   for (const change of changes) if (change.seq > last) { last = change.seq; if (fits(change)) fresh += 1; }
   if (!fresh) return;
   document.title = `(${fresh}) ${title}`;
-  if (pill) { pill.textContent = fresh === 1 ? '1 new change' : `${fresh} new changes`; pill.hidden = false; }
+  if (pill && feed) { pill.textContent = fresh === 1 ? '1 new change' : `${fresh} new changes`; pill.hidden = false; }
   else say(`● live · ${fresh} new`, false);
+};
+
+// Numbers and states change in their places; nothing comes or goes.
+const put = (place, text) => { if (place && place.textContent !== text) place.textContent = text; };
+const state = news => {
+  for (const place of document.querySelectorAll('[data-told]')) if (place.dataset.told in (news.told ?? {})) put(place, news.told[place.dataset.told]);
+  for (const [id, [look, words, why]] of Object.entries(news.clients ?? {})) {
+    const place = document.querySelector(`[data-client="${Number(id)}"]`);
+    if (place) { put(place, words); place.className = look; put(document.querySelector(`[data-why="${Number(id)}"]`), why); }
+  }
+  if (pill && clients?.dataset.total && news.total !== undefined && news.total !== Number(clients.dataset.total)) {
+    pill.textContent = 'Clients came or left'; pill.hidden = false;
+  }
 };
 
 const open = () => {
   if (source || document.hidden) return;
-  source = new EventSource(`/live?since=${last}`);
+  source = new EventSource(`/live?since=${last}${clients ? '&want=clients' : ''}`);
   source.onopen = () => { pause = 1000; say(fresh && !pill ? `● live · ${fresh} new` : '● live', false); };
-  source.onmessage = event => count(JSON.parse(event.data));
+  source.onmessage = event => { const news = JSON.parse(event.data); if (Array.isArray(news)) count(news); else state(news); };
   source.onerror = () => {
     close();
     say('○ lost, trying again', true);
@@ -47,6 +69,7 @@ const visibility = () => {
   close();
   minute = setInterval(() => fetch(`/live?ask=1&since=${last}`).then(a => a.ok ? a.json() : []).then(count, () => {}), 60000);
 };
+begin();
 document.addEventListener('visibilitychange', visibility);
 addEventListener('pagehide', close);
 visibility();
@@ -62,10 +85,24 @@ setInterval(() => {
   }
 }, 10000);
 
-for (const button of document.querySelectorAll('[data-copy]')) {
-  button.hidden = false;
-  button.addEventListener('click', () => navigator.clipboard.writeText(button.dataset.copy).then(() => { button.textContent = 'Copied'; }));
-}
+// What is new, without loading the page: a request of the old kind parses HTML without running any of it.
+const swap = address => {
+  const request = new XMLHttpRequest();
+  request.open('GET', address);
+  request.responseType = 'document';
+  request.onload = () => {
+    const next = request.responseXML, main = next?.getElementById('main');
+    if (request.status !== 200 || !main) { location.href = address; return; }
+    last = Math.max(last, Number(next.body.dataset.last)); fresh = 0;
+    document.getElementById('main').replaceWith(document.adoptNode(main));
+    document.title = title;
+    begin();
+    document.querySelector('.row')?.focus({ preventScroll: true });
+    if (document.scrollingElement) document.scrollingElement.scrollTop = 0;
+  };
+  request.onerror = () => { location.href = address; };
+  request.send();
+};
 
 const rows = () => [...document.querySelectorAll('.row')];
 const move = step => {

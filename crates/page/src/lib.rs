@@ -4,13 +4,16 @@
 //! known is shown as that. All text of others passes [`foreign`], which spells out what can not be seen.
 
 mod door;
+mod notices;
 mod parts;
 mod screens;
 
 pub use door::{DOOR_HEADERS, Door, DoorKeys, DoorSession, LinkFault};
+pub use notices::{NoticeCounts, NoticesView, ToldView};
 pub use parts::{PagePlace, Shell, foreign};
 pub use screens::approvals::{ApprovalsScreen, HeldDefinition};
 pub use screens::calls::{CallRow, CallsScreen};
+pub use screens::clients::{BeliefView, ClientEventView, ClientScreen, ClientView, ClientsScreen, client_state};
 pub use screens::connect::ConnectScreen;
 pub use screens::door::{DoorReason, door};
 pub use screens::feed::{ChangeScreen, ChangeView, ChangedFieldView, ChangedItemView, FeedFilter, FeedScreen};

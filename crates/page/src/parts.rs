@@ -15,6 +15,7 @@ const AROUND: usize = 80;
 #[allow(missing_docs, reason = "the names of the screens")]
 pub enum PagePlace {
     Feed,
+    Clients,
     Servers,
     Tools,
     Approvals,
@@ -23,8 +24,9 @@ pub enum PagePlace {
     Nowhere,
 }
 
-const PLACES: [(PagePlace, &str, &str, &str); 6] = [
+const PLACES: [(PagePlace, &str, &str, &str); 7] = [
     (PagePlace::Feed, "/", "Feed", "f"),
+    (PagePlace::Clients, "/clients", "Clients", "c"),
     (PagePlace::Servers, "/servers", "Servers", "s"),
     (PagePlace::Tools, "/tools", "Tools", "t"),
     (PagePlace::Approvals, "/approvals", "Approvals", "a"),

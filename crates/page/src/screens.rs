@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod calls;
+pub(crate) mod clients;
 pub(crate) mod connect;
 pub(crate) mod door;
 pub(crate) mod feed;

@@ -29,6 +29,8 @@ pub struct ListOwner {
 pub struct Listing {
     /// When that could be read.
     pub time: Timestamp,
+    /// The number of the commit since which that is so.
+    pub commit: Option<u64>,
     /// The server that listed.
     pub owner: ListOwner,
     /// Whether the gateway still waited for its first servers.
@@ -177,12 +179,18 @@ impl LastLists {
         match entry {
             LogEntry::Began(time, servers) => self.begin(time, &servers, known, batch),
             LogEntry::Listed(listing) => {
-                let Listing { time, owner, at_start, lists } = listing;
+                let Listing { time, commit, owner, at_start, lists } = listing;
                 // Before the lists: a server that lists nothing at all is known from now on, too.
                 self.know(&owner, batch);
+                let before = batch.records.len();
                 lists
                     .into_iter()
-                    .try_for_each(|(kind, list)| self.compare(time, &owner, &kind, list, at_start, known, batch))
+                    .try_for_each(|(kind, list)| self.compare(time, &owner, &kind, list, at_start, known, batch))?;
+                // What happened while no gateway looked was no commit of this one.
+                for record in batch.records.iter_mut().skip(before).filter(|record| !record.while_down) {
+                    record.commit = commit;
+                }
+                Ok(())
             }
             LogEntry::Changed(record, Some(delta)) => self.change(*record, delta, known, batch),
             LogEntry::Changed(record, None) => {
@@ -347,6 +355,7 @@ impl Names {
         Some(ChangeRecord {
             seq: 0,
             time,
+            commit: None,
             server: owner.server.clone(),
             kind: kind.to_owned(),
             added: self.added,

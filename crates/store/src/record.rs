@@ -19,6 +19,10 @@ pub struct ChangeRecord {
     /// When the new state could be read.
     // Stays before the names, which can be long: `time_of` looks for it in the first 256 bytes of the line.
     pub time: Timestamp,
+    /// The number of the commit since which it can be read, by which notices of it are found: milliseconds since 1970, made strictly
+    /// increasing. Absent of what nobody sees yet, and of what happened while no gateway looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<u64>,
     /// The configured name of the server.
     pub server: String,
     /// `tools`, `prompts`, `resources` or `resource_templates`.

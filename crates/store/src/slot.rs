@@ -123,6 +123,7 @@ mod tests {
         ChangeRecord {
             seq: 0,
             time: jiff::Timestamp::now(),
+            commit: None,
             server: "one".into(),
             kind: "tools".into(),
             added: vec![name.into()],

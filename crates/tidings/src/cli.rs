@@ -204,6 +204,15 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         plain_host: bool,
     },
+    /// Show what each client was told, and whether it listed again.
+    ///
+    /// Clients that were told and did not list since are ignoring; those that are owed a notice which no transport takes are deaf.
+    #[command(after_help = "Examples:\n  tidings clients\n  tidings clients --json")]
+    Clients {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show who is connected to the running gateway.
     #[command(after_help = "Example:\n  tidings sessions --json")]
     Sessions {

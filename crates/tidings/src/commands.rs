@@ -8,6 +8,7 @@ mod call;
 mod changes;
 mod check;
 mod client_files;
+mod clients;
 mod connect;
 mod content;
 mod doctor;
@@ -68,6 +69,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Disable { name }) => manage::set_enabled(&cli, name, false).await,
         Some(CliCommand::Restart { name }) => manage::restart(&cli, name).await,
         Some(CliCommand::Status { json }) => status::run(&cli, *json).await,
+        Some(CliCommand::Clients { json }) => clients::run(&cli, *json).await,
         Some(CliCommand::Open { print, read_only, plain_host }) => {
             open::run(&cli, &open::OpenArgs { print: *print, read_only: *read_only, plain_host: *plain_host }).await
         }

@@ -55,6 +55,7 @@ impl Journal for FeedRecorder {
     fn listed(&self, listing: FirstListing) {
         self.0.listed(Listing {
             time: timestamp(listing.time),
+            commit: listing.commit,
             owner: owner(&listing.server),
             at_start: listing.at_start,
             lists: listing.lists.into_iter().map(|(of, list)| (kind(of).to_owned(), hashes(list))).collect(),
@@ -131,6 +132,7 @@ fn record(change: &Change) -> ChangeRecord {
         // The log numbers its records itself, and it alone knows of changes while the gateway was down.
         seq: 0,
         time: timestamp(change.time),
+        commit: change.commit,
         server: change.server.name.to_string(),
         kind: kind(change.kind).to_owned(),
         added: names(&change.added),

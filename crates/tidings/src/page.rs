@@ -88,6 +88,8 @@ impl PageServer {
         let inside = Router::new()
             .route("/", get(screens::feed))
             .route("/changes/{seq}", get(screens::change))
+            .route("/clients", get(screens::clients))
+            .route("/clients/{id}", get(screens::client))
             .route("/servers", get(screens::servers))
             .route("/servers/{name}", get(screens::server))
             .route("/servers/{name}/{action}", post(actions::server))

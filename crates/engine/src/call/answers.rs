@@ -228,6 +228,9 @@ impl RequestRouter {
         };
         // Read your writes (invariant 13): a list that is marked is looked at now.
         self.discovery.refresh_list(caller.viewer(), kind).await;
+        if after.is_none() {
+            self.notifier.note_listing(caller, frame, kind);
+        }
         let snapshot = self.discovery.shown_view_of(caller.viewer()).await;
         let listing = snapshot.listing(kind, revision);
         let after = self.place(after, listing)?;

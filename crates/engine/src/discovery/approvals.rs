@@ -13,7 +13,7 @@ use tidings_wire::{Digest, hex};
 use crate::discovery::ListDiscovery;
 use crate::discovery::look::touched;
 use crate::observe::audit::AuditedDecision;
-use crate::observe::journal;
+use crate::observe::journal::{self, JournalOccasion};
 use crate::plan::approval::KeepOccasion;
 use crate::plan::{Isolation, ServerPlan};
 use crate::servers::offer_screen::{HeldSince, ScreenNews};
@@ -203,7 +203,7 @@ impl ListDiscovery {
         }
         let occasion = CommitOccasion { at: Instant::now(), touched, signalled: Default::default(), held_by: None };
         let mut is_shown = false;
-        self.commit(&occasion, |catalogue| {
+        let commit = self.commit(&occasion, |catalogue| {
             let Some(now) = catalogue.snapshot.offer(server.id).filter(|_| server.presence.is_current()) else {
                 return;
             };
@@ -213,7 +213,8 @@ impl ListDiscovery {
             catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
         });
         if let Some(journal) = self.journal().filter(|_| is_shown) {
-            journal::tell(journal, Some(&before), Some(&after), &[], false);
+            let occasion = JournalOccasion { commit, at_start: false };
+            journal::tell(journal, Some(&before), Some(&after), &[], occasion);
         }
     }
 }

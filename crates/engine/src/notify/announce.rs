@@ -3,11 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ServerId;
+use tidings_hub::deliveries::Deliveries;
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
 use tidings_proto::{Era, Revision, meta, notifications};
 use tidings_wire::{Digest, Frame, RawId, elements, encode_string, notification, string_at};
@@ -24,10 +25,51 @@ use crate::servers::server::Server;
 use crate::subscriptions::Receipt;
 
 /// The ledger, and what those who ask for summaries were told. Behind one lock: nothing on the path of a call touches it.
-#[derive(Default)]
 pub(crate) struct Announcements {
-    ledger: Ledger<ViewKey>,
+    pub(super) ledger: Ledger<ViewKey>,
     told: SummaryCursors,
+    /// For people to see.
+    pub(super) deliveries: Deliveries,
+}
+
+impl Default for Announcements {
+    fn default() -> Self {
+        Self { ledger: Ledger::default(), told: SummaryCursors::default(), deliveries: Deliveries::new(Instant::now()) }
+    }
+}
+
+impl Announcements {
+    /// A follower begins, in the ledger and for people to see.
+    fn follow(
+        &mut self,
+        follower: FollowerId,
+        view_key: ViewKey,
+        topics: Topics,
+        baseline: FollowerBaseline,
+        now: ViewDigests,
+    ) {
+        self.ledger.follow(follower, view_key, topics, baseline, now);
+        self.deliveries.came(follower, self.ledger.place_of(follower).unwrap_or_default(), topics);
+    }
+
+    /// A follower can read a view of its own; says whether it is owed anything by this.
+    fn show_own(&mut self, follower: FollowerId, at: Instant, digests: ViewDigests) -> bool {
+        let before = self.ledger.owed(follower);
+        let owes = self.ledger.show_own(follower, at, digests);
+        let mut fresh = self.ledger.owed(follower);
+        before.iter().for_each(|topic| fresh.remove(topic));
+        self.deliveries.owes_own(follower, fresh);
+        owes
+    }
+}
+
+/// What a commit leaves to do and to say.
+#[must_use]
+pub(crate) struct Committed {
+    /// Sessions that have views of their own: those have to be looked at again.
+    pub(crate) own: Vec<Arc<Session>>,
+    /// Its number, if it changed what somebody may see.
+    pub(crate) number: Option<u64>,
 }
 
 /// One announcement that a session is owed.
@@ -75,17 +117,15 @@ impl ListNotifier {
         if summary::asked(capabilities) {
             announcements.told.follow(follower, view_key.clone(), true);
         }
-        announcements.ledger.follow(follower, view_key, topics, FollowerBaseline::Current, now);
+        announcements.follow(follower, view_key, topics, FollowerBaseline::Current, now);
         // Under the lock of the announcements: a commit that owes this follower something finds its bell.
         self.bells.insert(follower, FollowerBell::Listen(Arc::clone(&bell)));
         Listening { notifier: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
     }
 
-    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice. Gives the
-    /// sessions that have views of their own: those have to be looked at again.
-    #[must_use]
-    pub(crate) fn commit(&self, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) -> Vec<Arc<Session>> {
-        let (bells, own) = {
+    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
+    pub(crate) fn commit(&self, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) -> Committed {
+        let (bells, own, number) = {
             let mut announcements = self.announcements();
             let old = Arc::clone(&self.catalogue.current().snapshot);
             // The change itself runs under the lock of the announcements, so that a follower's baseline and the ledger
@@ -94,10 +134,14 @@ impl ListNotifier {
             let snapshot = Arc::clone(&self.catalogue.current().snapshot);
             let done = announcements.ledger.commit(occasion, |view_key| view_key.digests(&snapshot));
             self.meters.committed(&done);
-            let Announcements { ledger, told } = &mut *announcements;
+            let changed = announcements.ledger.changed_views();
+            // Most commits only say how servers are.
+            let is_change = !occasion.touched.is_empty() || changed != [0; 3];
+            let number = is_change.then(|| announcements.deliveries.committed(occasion.at, millis(), &done, changed));
+            let Announcements { ledger, told, .. } = &mut *announcements;
             // Whoever is owed nothing has seen the new state as good as the old one, and needs no summary of it.
             told.commit(old, |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
-            (self.bells.of(&done.owed), self.bells.of(&done.own))
+            (self.bells.of(&done.owed), self.bells.of(&done.own), number)
         };
         // After the locks are free, and after the new state can be read (invariant 1).
         bells.iter().for_each(FollowerBell::ring);
@@ -105,7 +149,7 @@ impl ListNotifier {
             FollowerBell::Session(session) => Some(session),
             FollowerBell::Listen(_) => None,
         };
-        own.into_iter().filter_map(session).collect()
+        Committed { own: own.into_iter().filter_map(session).collect(), number }
     }
 
     /// The signals of a server are quiet: what was held for them is told now. One that nobody sees has signalled nothing: what is held
@@ -137,7 +181,7 @@ impl ListNotifier {
         let mut announcements = self.announcements();
         // Kept for a session that is not ready yet: it begins with this when it follows.
         *session.own_view.digests.lock() = Some(digests);
-        let owes = announcements.ledger.show_own(FollowerId::from(session.key), at, digests);
+        let owes = announcements.show_own(FollowerId::from(session.key), at, digests);
         drop(announcements);
         if owes {
             session.sink.wake();
@@ -159,7 +203,7 @@ impl ListNotifier {
             }
             let view_key = session.view_key();
             let now = view_key.digests(&self.catalogue.current().snapshot);
-            announcements.ledger.follow(follower, view_key.clone(), Topics::ALL, baseline, now);
+            announcements.follow(follower, view_key.clone(), Topics::ALL, baseline, now);
             self.bells.insert(follower, FollowerBell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
             if summary::asked(&session.capabilities) && !self.pool.has_isolated() {
@@ -167,7 +211,7 @@ impl ListNotifier {
             }
             // It may have asked before it said that it is ready.
             if let Some(own) = *session.own_view.digests.lock() {
-                announcements.ledger.show_own(follower, Instant::now(), own);
+                announcements.show_own(follower, Instant::now(), own);
             }
         }
         // It may be owed something from its very beginning.
@@ -208,6 +252,7 @@ impl ListNotifier {
         announcements.ledger.unfollow(follower);
         self.bells.remove(follower);
         announcements.told.unfollow(follower);
+        announcements.deliveries.left(follower, Instant::now());
     }
 
     fn deliver(&self, follower: FollowerId, era: Era, follows: bool) -> VecDeque<Notice> {
@@ -227,7 +272,14 @@ impl ListNotifier {
             if delivery.topics.is_empty() {
                 return VecDeque::new();
             }
-            self.meters.delivered(era, &delivery, Instant::now());
+            let now = Instant::now();
+            self.meters.delivered(era, &delivery, now);
+            // What a fresh follower is told stands for no change.
+            let mut changes = Topics::default();
+            for topic in delivery.topics.iter().filter(|topic| delivery.since[*topic as usize].is_some()) {
+                changes.insert(topic);
+            }
+            announcements.deliveries.told(follower, delivery.topics, changes, now);
             // A commit takes this lock too, so this is the state that the ledger speaks of.
             let now = Arc::clone(&self.catalogue.current().snapshot);
             (delivery.topics, announcements.told.deliver(follower, &now))
@@ -336,6 +388,12 @@ impl Drop for Listening {
             self.notifier.subscriptions.follows_no_more(self.follower);
         }
     }
+}
+
+/// The wall clock, in milliseconds since 1970.
+fn millis() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The topics a filter asks for.

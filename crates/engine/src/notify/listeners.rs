@@ -1,6 +1,6 @@
 //! Who is connected, for people to see.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 
@@ -48,6 +48,34 @@ pub(crate) struct Listed {
 }
 
 impl OpenListens {
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The listen of a client with this name and principal, if there is exactly one.
+    pub(super) fn only(&self, name: Option<&str>, principal: &str) -> Option<FollowerId> {
+        let listens = self.lock();
+        let mut fitting = listens
+            .iter()
+            .filter(|(_, listen)| listen.name.as_deref() == name && listen.principal == principal)
+            .map(|(follower, _)| *follower);
+        fitting.next().filter(|_| fitting.next().is_none())
+    }
+
+    /// Listens of which it can not be known which lists their client asks for: they share name and principal with another, or there
+    /// are more than `most`.
+    pub(super) fn ambiguous(&self, most: usize) -> HashSet<FollowerId> {
+        let listens = self.lock();
+        let mut owners: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+        for listen in listens.values() {
+            *owners.entry((listen.name.as_deref(), &listen.principal)).or_default() += 1;
+        }
+        let is_shared =
+            |listen: &Listen| owners.get(&(listen.name.as_deref(), &*listen.principal)).is_some_and(|count| *count > 1);
+        let all = listens.iter().filter(|(_, listen)| listens.len() > most || is_shared(listen));
+        all.map(|(follower, _)| *follower).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, Listen>> {
         self.0.lock()
     }

@@ -43,6 +43,8 @@ pub type ItemDigest = (LocalName, Digest);
 pub struct FirstListing {
     /// When it could be read.
     pub time: SystemTime,
+    /// The number of the commit since which that is so.
+    pub commit: Option<u64>,
     /// The server that listed.
     pub server: JournalServer,
     /// Whether the gateway still waited for its first servers.
@@ -56,6 +58,8 @@ pub struct FirstListing {
 pub struct Change {
     /// When the new state could be read.
     pub time: SystemTime,
+    /// The number of the commit since which that is so; `None` of what nobody sees yet.
+    pub commit: Option<u64>,
     /// The server whose list changed.
     pub server: JournalServer,
     /// The list that changed.
@@ -94,19 +98,30 @@ pub struct ChangedField {
     pub after: Option<Bytes>,
 }
 
+/// When it came to what the journal is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalOccasion {
+    /// The number of the commit, if it changed what somebody may see.
+    pub(crate) commit: Option<u64>,
+    /// Whether the gateway still waited for its first servers.
+    pub(crate) at_start: bool,
+}
+
 /// What a server offered before, and offers now, to whoever keeps the journal. `failed`: lists that it could not give now.
 pub(crate) fn tell(
     journal: &dyn Journal,
     before: Option<&ServerOffer>,
     after: Option<&ServerOffer>,
     failed: &[ListKind],
-    at_start: bool,
+    occasion: JournalOccasion,
 ) {
     match (before, after) {
         (None, None) => {}
-        (None, Some(after)) => journal.listed(first_listing(after, failed, at_start)),
+        (None, Some(after)) => journal.listed(first_listing(after, failed, occasion)),
         // Also when nothing is left: a server that went has removed everything.
-        (Some(before), after) => changes(before, after).into_iter().for_each(|change| journal.record(change)),
+        (Some(before), after) => {
+            changes(before, after, occasion.commit).into_iter().for_each(|change| journal.record(change));
+        }
     }
 }
 
@@ -114,14 +129,15 @@ fn server_of(offer: &ServerOffer) -> JournalServer {
     JournalServer { name: offer.name.clone(), built_in: offer.built_in }
 }
 
-fn first_listing(offer: &ServerOffer, failed: &[ListKind], at_start: bool) -> FirstListing {
+fn first_listing(offer: &ServerOffer, failed: &[ListKind], occasion: JournalOccasion) -> FirstListing {
     let list = |kind| (kind, offer.list(kind).items.iter().map(|item| (item.key.clone(), item.digest)).collect());
     let lists = ListKind::ALL.into_iter().filter(|kind| !failed.contains(kind)).map(list).collect();
-    FirstListing { time: SystemTime::now(), server: server_of(offer), at_start, lists }
+    let JournalOccasion { commit, at_start } = occasion;
+    FirstListing { time: SystemTime::now(), commit, server: server_of(offer), at_start, lists }
 }
 
 /// The changes between two states of one server. One that is gone has removed everything.
-fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
+fn changes(before: &ServerOffer, after: Option<&ServerOffer>, commit: Option<u64>) -> Vec<Change> {
     let server = server_of(before);
     let time = SystemTime::now();
     let empty = Default::default();
@@ -134,6 +150,7 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>) -> Vec<Change> {
         let digests = keys.filter_map(|key| Some((key.clone(), new.get(key)?.digest))).collect();
         (!difference.is_empty()).then(|| Change {
             time,
+            commit,
             server: server.clone(),
             kind,
             digests,
@@ -188,7 +205,19 @@ pub(crate) fn tell_held(journal: &dyn Journal, server: &JournalServer, held: &[H
         changed.extend(unknown.into_iter().map(|key| ChangedDefinition { key, fields: Vec::new() }));
         let definitions = definitions(&new, &added);
         let (removed, digests, server) = (Vec::new(), Vec::new(), server.clone());
-        journal.record(Change { time, server, kind, added, removed, changed, digests, definitions, held: true });
+        let commit = None;
+        journal.record(Change {
+            time,
+            commit,
+            server,
+            kind,
+            added,
+            removed,
+            changed,
+            digests,
+            definitions,
+            held: true,
+        });
     }
 }
 

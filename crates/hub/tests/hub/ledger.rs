@@ -157,6 +157,7 @@ proptest! {
                         std::array::from_fn(|t| model.values().filter(|f| fits(f, t)).count() as u64)
                     };
                     let mut expected = LedgerCommit {
+                        owing: count(&news),
                         coalesced: count(&|f, t| news(f, t) && f.is_owed(t)),
                         unchanged: count(&|f, t| touched(t) && f.follows[t] && !news(f, t)),
                         silent: std::array::from_fn(|t| if touched(t) { silent.len() as u64 } else { 0 }),

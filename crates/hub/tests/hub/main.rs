@@ -4,6 +4,7 @@
 mod approvals;
 mod built_ins;
 mod calls;
+mod deliveries;
 mod drives;
 mod generate;
 mod increments;

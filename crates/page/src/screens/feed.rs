@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tidings_diff::Severity;
 
+use crate::notices::{self, NoticeCounts, NoticesView};
 use crate::parts::{PagePlace, Shell, difference, foreign, plural, severity};
 
 /// How many names and items of one change are shown in the feed.
@@ -40,6 +41,8 @@ pub struct ChangeView {
     pub held: bool,
     /// How many changes before it could not be recorded.
     pub lost: u64,
+    /// What became of its notices; `None` where that is not counted.
+    pub notices: Option<NoticeCounts>,
 }
 
 /// One item that says something else.
@@ -222,6 +225,7 @@ fn head(shell: &Shell, change: &ChangeView, link: bool) -> Markup {
             span.muted { (shell.ago(change.time)) }
             @if change.while_down { " " span.tag { "while the gateway was down" } }
             @if change.held { " " a.tag href="/approvals" { "held for approval" } }
+            @if link { (notices::line(change.notices.as_ref(), &change.kind)) }
         }
         @if change.lost > 0 { p.bad { "▲ " (plural(usize::try_from(change.lost).unwrap_or(usize::MAX), "earlier change")) " could not be recorded" } }
     }
@@ -275,6 +279,8 @@ fn fields(item: &ChangedItemView, whole: bool) -> Markup {
 pub struct ChangeScreen {
     /// The change.
     pub change: ChangeView,
+    /// What became of its notices; `None` where that is not counted.
+    pub notices: Option<NoticesView>,
 }
 
 impl ChangeScreen {
@@ -302,6 +308,7 @@ impl ChangeScreen {
                     }
                 }
             }
+            (notices::section(shell, self.notices.as_ref(), &change.kind))
             p { a href="/" { "◂ Feed" } }
         };
         shell.page(PagePlace::Feed, &format!("Change #{}", change.seq), &content)
@@ -327,6 +334,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::notices::ToldView;
 
     pub(crate) fn shell() -> Shell {
         Shell {
@@ -368,7 +376,20 @@ mod tests {
             while_down: true,
             held: true,
             lost: 2,
+            notices: Some(NoticeCounts {
+                commit: 5,
+                owed: 3,
+                told: 2,
+                waiting: 1,
+                median: Some(64),
+                ..NoticeCounts::default()
+            }),
         }
+    }
+
+    fn notices(text: &str) -> NoticesView {
+        let told = ToldView { id: 3, name: Some(text.to_owned()), time: None, coalesced: 1 };
+        NoticesView { counts: NoticeCounts::default(), within: vec![1, 4], told: vec![told] }
     }
 
     #[test]
@@ -392,7 +413,10 @@ mod tests {
                 newest: false,
                 demo: Some(hostile.to_owned()),
             };
-            for html in [screen.page(&shell()), ChangeScreen { change: change(hostile) }.page(&shell())] {
+            for html in [
+                screen.page(&shell()),
+                ChangeScreen { change: change(hostile), notices: Some(notices(hostile)) }.page(&shell()),
+            ] {
                 assert!(
                     !html.contains("<script>") && !html.contains("<img") && !html.contains("\" onmouseover=\""),
                     "{hostile}: {html}"

@@ -93,7 +93,7 @@ impl House {
 
 fn listing(server: &str, tools: &[(&str, u8)], at_start: bool) -> LogEntry {
     let lists = vec![("tools".to_owned(), items(tools)), ("prompts".to_owned(), Vec::new())];
-    LogEntry::Listed(Listing { time: now(), owner: owner(server), at_start, lists })
+    LogEntry::Listed(Listing { time: now(), commit: None, owner: owner(server), at_start, lists })
 }
 
 fn now() -> Timestamp {
@@ -207,8 +207,13 @@ fn a_part_of_the_program_is_not_a_server_of_its_name() {
     let began =
         |both: bool| LogEntry::Began(now(), if both { vec![own.clone(), owner("watch")] } else { vec![own.clone()] });
     house.take(began(true));
-    let listing =
-        Listing { time: now(), owner: own.clone(), at_start: true, lists: vec![("tools".into(), items(&[("a", 1)]))] };
+    let listing = Listing {
+        time: now(),
+        commit: None,
+        owner: own.clone(),
+        at_start: true,
+        lists: vec![("tools".into(), items(&[("a", 1)]))],
+    };
     house.take(LogEntry::Listed(listing.clone()));
     house.listed("watch", &[("b", 1)], true);
     house.lists = LastLists::default();

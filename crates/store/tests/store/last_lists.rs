@@ -12,7 +12,7 @@ fn owner(server: &str) -> ListOwner {
 fn listing(server: &str, tools: &[(&str, u8)]) -> Listing {
     let items: Vec<(Box<str>, ItemHash)> = tools.iter().map(|(name, says)| ((*name).into(), [*says; 32])).collect();
     let lists = vec![("tools".into(), items), ("prompts".into(), Vec::new())];
-    Listing { time: Timestamp::now(), owner: owner(server), at_start: true, lists }
+    Listing { time: Timestamp::now(), commit: None, owner: owner(server), at_start: true, lists }
 }
 
 fn records(rows: &[ChangeRow]) -> Vec<ChangeRecord> {

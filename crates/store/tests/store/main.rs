@@ -21,6 +21,7 @@ fn added_at(name: &str, time: Timestamp) -> ChangeRecord {
     ChangeRecord {
         seq: 0,
         time,
+        commit: None,
         server: "one".into(),
         kind: "tools".into(),
         added: vec![name.into()],

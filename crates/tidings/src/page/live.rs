@@ -1,19 +1,23 @@
 //! `GET /live`: what is new, as it happens; with `ask=1` what is new right now. A reader resumes by number.
 
+use std::collections::HashMap;
+
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_admin::EventSource;
+use tidings_page::ClientView;
 use tidings_store::{ChangeQuery, ChangeRecord, ChangeRow, LogTail, QueryStart};
 use tidings_wire::sse;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant};
 
-use super::PageServer;
 use super::entrance::fields;
+use super::{PageServer, views};
 use crate::weight;
 
 /// How far apart messages are at least.
@@ -23,6 +27,10 @@ const RETRY: u64 = 1_000;
 /// How many headlines a message holds, and how many names a headline.
 const HEADLINES: usize = 64;
 const NAMES: usize = 8;
+/// How often numbers and states are looked at, of how many commits and clients.
+const TICK: Duration = Duration::from_millis(250);
+const COMMITS: usize = 64;
+const CLIENTS: usize = 500;
 
 pub(super) async fn follow(State(page): State<PageServer>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let query = fields(&query.unwrap_or_default());
@@ -42,7 +50,9 @@ pub(super) async fn follow(State(page): State<PageServer>, RawQuery(query): RawQ
     };
     match page.0.changes.follow(after).await {
         Ok(tail) => {
-            let news = News { tail, told: None, _permit: permit };
+            let wants_clients = query.iter().any(|(key, value)| key == "want" && value.contains("clients"));
+            let state = ShownState::new(page.clone(), wants_clients);
+            let news = News { tail, told: None, state, _permit: permit };
             tidings_admin::event_stream(news, page.0.gateway.draining())
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
@@ -53,6 +63,7 @@ pub(super) async fn follow(State(page): State<PageServer>, RawQuery(query): RawQ
 struct News {
     tail: LogTail,
     told: Option<Instant>,
+    state: ShownState,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -61,11 +72,73 @@ impl EventSource for News {
         if let Some(told) = self.told {
             tokio::time::sleep_until(told + PACE).await;
         }
-        let rows = self.tail.next().await.ok()?;
+        let rows = loop {
+            tokio::select! {
+                rows = self.tail.next() => break rows.ok()?,
+                () = tokio::time::sleep_until(self.state.due) => if let Some(news) = self.state.news() {
+                    // Without a number: it is what is, and nothing of it is missed by whoever comes back.
+                    return Some(sse::encode(None, Some(RETRY), news.to_string().as_bytes()));
+                },
+            }
+        };
         self.told = Some(Instant::now());
         let last = rows.last()?.seq.to_string();
         let headlines: Vec<Value> = rows.iter().map(headline).collect();
         Some(sse::encode(Some(&last), Some(RETRY), json!(headlines).to_string().as_bytes()))
+    }
+}
+
+/// What numbers and states a page that is open shows.
+struct ShownState {
+    page: PageServer,
+    wants_clients: bool,
+    due: Instant,
+    version: u64,
+    told: HashMap<String, String>,
+    clients: HashMap<u64, String>,
+}
+
+impl ShownState {
+    fn new(page: PageServer, wants_clients: bool) -> Self {
+        let due = Instant::now() + TICK;
+        Self { page, wants_clients, due, version: 0, told: HashMap::new(), clients: HashMap::new() }
+    }
+
+    /// What differs from what was last sent.
+    fn news(&mut self) -> Option<Value> {
+        self.due = Instant::now() + TICK;
+        let gateway = &self.page.0.gateway;
+        let version = gateway.deliveries_version();
+        let mut news = json!({});
+        if version != self.version {
+            self.version = version;
+            let newest = gateway.newest_notices(COMMITS).into_iter().map(|(commit, topic, known)| {
+                let counts = views::notice_counts(commit, &known);
+                (counts.key(topic.as_str()), counts.words())
+            });
+            let now: HashMap<String, String> = newest.collect();
+            let told: Vec<_> = now.iter().filter(|(key, words)| self.told.get(*key) != Some(words)).collect();
+            if !told.is_empty() {
+                news["told"] = told.into_iter().map(|(key, words)| (key.clone(), json!(words))).collect();
+            }
+            self.told = now;
+        }
+        // How long ago something was makes another state of it, so these are asked each time.
+        if self.wants_clients {
+            let (all, _) = views::clients(&self.page, Timestamp::now());
+            let differs = |client: &&ClientView| self.clients.get(&client.id) != Some(&client.state);
+            let changed = all.iter().filter(differs).take(CLIENTS).map(|client| {
+                let (shape, class) = tidings_page::client_state(&client.state);
+                (client.id.to_string(), json!([class, format!("{shape} {}", client.state), client.reason]))
+            });
+            let changed: serde_json::Map<String, Value> = changed.collect();
+            if !changed.is_empty() || all.len() != self.clients.len() {
+                news["clients"] = changed.into();
+                news["total"] = all.len().into();
+            }
+            self.clients = all.into_iter().map(|client| (client.id, client.state)).collect();
+        }
+        (!news.as_object()?.is_empty()).then_some(news)
     }
 }
 

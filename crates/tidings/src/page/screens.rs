@@ -9,8 +9,8 @@ use axum::response::Response;
 use serde_json::Value;
 use tidings_diff::Severity;
 use tidings_page::{
-    ApprovalsScreen, CallsScreen, ChangeScreen, ConnectScreen, FeedFilter, FeedScreen, ServerScreen, ServerView,
-    ServersScreen, ToolsScreen,
+    ApprovalsScreen, CallsScreen, ChangeScreen, ClientScreen, ClientsScreen, ConnectScreen, FeedFilter, FeedScreen,
+    ServerScreen, ServerView, ServersScreen, ToolsScreen,
 };
 use tidings_proto::ListKind;
 use tidings_store::{AuditLog, ChangeLog, ChangeQuery, ChangeRow, LogError, QueryStart};
@@ -26,6 +26,8 @@ const MOST_SCANNED: usize = 5_000;
 const BATCH_BYTES: usize = 4 << 20;
 /// How many tools are shown.
 const TOOLS: usize = 100;
+/// How many events of a client are shown, and how many clients that were told of a change.
+const EVENTS: usize = 100;
 
 struct ScreenQuery(HashMap<String, String>);
 
@@ -58,7 +60,7 @@ pub(super) async fn feed(
     };
     let wanted = views::TextSearch::new(&filter.text);
     let fit = |row: &ChangeRow| {
-        let change = wanted.is_in(&row.json).then(|| views::change(row))??;
+        let change = wanted.is_in(&row.json).then(|| views::change(&page, row))??;
         let fits = (filter.server.is_empty() || filter.server == change.server)
             && (filter.kind.is_empty() || filter.kind == change.kind)
             && filter.severity.is_none_or(|severity| severity == change.severity);
@@ -127,12 +129,42 @@ pub(super) async fn change(
     let shell = page.shell(visitor.form_token).await;
     let query = ChangeQuery { from: QueryStart::After(seq.saturating_sub(1)), limit: 1, max_bytes: BATCH_BYTES };
     let found = page.0.changes.read(query).await.map(|found| found.rows).unwrap_or_default();
-    let found = found.iter().find(|row| row.seq == seq).and_then(views::change);
+    let found = found.iter().find(|row| row.seq == seq).and_then(|row| views::change(&page, row));
     match found {
-        Some(change) => html(StatusCode::OK, ChangeScreen { change }.page(&shell)),
+        Some(change) => {
+            let notices = views::notices(&page, &change, EVENTS);
+            html(StatusCode::OK, ChangeScreen { change, notices }.page(&shell))
+        }
         None => {
             let detail = format!("#{seq} is not in the log: it is older than what is kept, or was never there.");
             html(StatusCode::NOT_FOUND, tidings_page::problem(&shell, "No such change", &detail, "/"))
+        }
+    }
+}
+
+/// `GET /clients`.
+pub(super) async fn clients(State(page): State<PageServer>, Extension(visitor): Extension<Visitor>) -> Response {
+    let shell = page.shell(visitor.form_token).await;
+    let (clients, since) = views::clients(&page, shell.now);
+    html(StatusCode::OK, ClientsScreen { clients, since }.page(&shell))
+}
+
+/// `GET /clients/{id}`.
+pub(super) async fn client(
+    State(page): State<PageServer>,
+    Extension(visitor): Extension<Visitor>,
+    Path(id): Path<u64>,
+) -> Response {
+    let shell = page.shell(visitor.form_token).await;
+    let (clients, since) = views::clients(&page, shell.now);
+    match clients.into_iter().find(|client| client.id == id) {
+        Some(client) => {
+            let (events, older) = views::client_events(&page, id, EVENTS);
+            html(StatusCode::OK, ClientScreen { client, events, older, since }.page(&shell))
+        }
+        None => {
+            let detail = format!("The client {id} is not connected: it left, or was connected before a restart.");
+            html(StatusCode::NOT_FOUND, tidings_page::problem(&shell, "No such client", &detail, "/clients"))
         }
     }
 }

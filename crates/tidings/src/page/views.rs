@@ -1,12 +1,17 @@
 //! From what the gateway, the logs and the API know to what screens show.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidings_page::{CallRow, ChangeView, ChangedFieldView, ChangedItemView, HeldDefinition, ServerView, ToolView};
-use tidings_proto::ListKind;
+use tidings_engine::CommitNotices;
+use tidings_page::{
+    BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, HeldDefinition,
+    NoticeCounts, NoticesView, ServerView, ToldView, ToolView,
+};
+use tidings_proto::{ListKind, Topic};
 use tidings_store::{ChangeRecord, ChangeRow, FieldChange};
 
 use super::PageServer;
@@ -28,7 +33,7 @@ impl TextSearch {
 }
 
 /// A change from its record; `None` if that can not be read.
-pub(super) fn change(row: &ChangeRow) -> Option<ChangeView> {
+pub(super) fn change(page: &PageServer, row: &ChangeRow) -> Option<ChangeView> {
     let record: ChangeRecord = serde_json::from_slice(&row.json).ok()?;
     let (severity, remarks) = weight::of_record(&record);
     let remarks = remarks.into_iter().flat_map(|remark| {
@@ -39,7 +44,9 @@ pub(super) fn change(row: &ChangeRow) -> Option<ChangeView> {
         name: item.name,
         fields: item.diff.into_iter().map(field).collect(),
     };
+    let notices = record.commit.and_then(|commit| counts(page, commit, &record.kind));
     Some(ChangeView {
+        notices,
         seq: row.seq,
         time: record.time,
         server: record.server,
@@ -103,6 +110,96 @@ pub(super) fn servers(page: &PageServer) -> Vec<ServerView> {
         }
     };
     all["servers"].as_array().into_iter().flatten().map(one).collect()
+}
+
+fn counts(page: &PageServer, commit: u64, kind: &str) -> Option<NoticeCounts> {
+    page.0.gateway.notices_of(commit, topic_of(kind)).map(|known| notice_counts(commit, &known))
+}
+
+/// The counts of one commit and list.
+pub(super) fn notice_counts(commit: u64, known: &CommitNotices) -> NoticeCounts {
+    let number = u64::from;
+    NoticeCounts {
+        commit,
+        owed: number(known.owed),
+        told: number(known.told.min(known.owed)),
+        left: number(known.left),
+        waiting: number(known.owed.saturating_sub(known.told + known.left)),
+        spared: number(known.spared),
+        silent: number(known.silent),
+        median: known.median,
+    }
+}
+
+fn topic_of(kind: &str) -> Topic {
+    match kind {
+        "tools" => Topic::Tools,
+        "prompts" => Topic::Prompts,
+        _ => Topic::Resources,
+    }
+}
+
+/// Everything that is known of the notices of a change.
+pub(super) fn notices(page: &PageServer, change: &ChangeView, most: usize) -> Option<NoticesView> {
+    let counts = change.notices.clone()?;
+    let topic = topic_of(&change.kind);
+    let within = page.0.gateway.notices_of(counts.commit, topic)?.within.into_iter().map(u64::from).collect();
+    let told = page.0.gateway.told_of(counts.commit, topic, most).into_iter().map(|told| ToldView {
+        id: told.id,
+        name: told.name,
+        time: past(told.ago),
+        coalesced: u64::from(told.span.saturating_sub(1)),
+    });
+    Some(NoticesView { counts, within, told: told.collect() })
+}
+
+fn past(ago: Duration) -> Option<Timestamp> {
+    Timestamp::now().checked_sub(ago).ok()
+}
+
+/// Every client, as the API describes it, and since when that is counted.
+pub(super) fn clients(page: &PageServer, now: Timestamp) -> (Vec<ClientView>, Timestamp) {
+    let all = tidings_admin::clients(&page.0.gateway);
+    let seconds = |value: &Value| value.as_i64().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
+    let one = |client: &Value| {
+        let text = |key: &str| client[key].as_str().unwrap_or_default().to_owned();
+        let lists = client["lists"].as_array().into_iter().flatten();
+        ClientView {
+            id: client["id"].as_u64().unwrap_or_default(),
+            name: client["name"].as_str().unwrap_or("a client without a name").to_owned(),
+            principal: text("principal"),
+            kind: text("kind"),
+            revision: text("revision"),
+            since: seconds(&client["since"]),
+            state: text("state"),
+            reason: text("reason"),
+            notices: client["notices"].as_u64().unwrap_or_default(),
+            lists: lists
+                .map(|list| BeliefView {
+                    list: list["list"].as_str().unwrap_or_default().to_owned(),
+                    told: time(&list["told"]),
+                    listed: time(&list["listed"]),
+                    outdated: list["outdated"] == true,
+                })
+                .collect(),
+        }
+    };
+    let clients = all["clients"].as_array().into_iter().flatten().map(one).collect();
+    (clients, seconds(&all["since"]).unwrap_or(now))
+}
+
+/// What happened to a client, the newest first; and whether there was more.
+pub(super) fn client_events(page: &PageServer, id: u64, most: usize) -> (Vec<ClientEventView>, bool) {
+    let found = page.0.gateway.client_events(id, most);
+    let commit = |number: u64| Timestamp::from_millisecond(i64::try_from(number).unwrap_or_default()).ok();
+    let events = found.events.into_iter().map(|event| ClientEventView {
+        time: past(event.ago),
+        told: event.told,
+        lists: event.topics.iter().map(|topic| topic.as_str().to_owned()).collect(),
+        commits: event.commits.and_then(|(first, last)| commit(first).zip(commit(last))),
+    });
+    (events.collect(), found.older)
 }
 
 /// A tool, as the search presents it.

@@ -10,6 +10,7 @@ fn essence(mut record: Value) -> Value {
     let members = record.as_object_mut().unwrap();
     members.remove("seq");
     assert!(members.remove("severity").is_some_and(|severity| severity.is_string()));
+    assert!(members.remove("commit").is_some_and(|commit| commit.is_u64()));
     assert_eq!(members.remove("prev").unwrap().as_str().map(str::len), Some(64));
     let time = members.remove("time").unwrap();
     let time: jiff::Timestamp = time.as_str().unwrap().parse().unwrap();

@@ -19,7 +19,7 @@ use crate::client::bells::FollowerBell;
 use crate::discovery::look::touched;
 use crate::lifecycle::ServerLifecycle;
 use crate::lifecycle::startup::Ready;
-use crate::observe::journal;
+use crate::observe::journal::{self, JournalOccasion};
 use crate::observe::status::{Catalogue, ServerState, ServerStatus};
 use crate::plan::{Names, ServerPlan};
 use crate::servers::offer_screen::ListedFor;
@@ -270,7 +270,7 @@ impl<'g> Transaction<'g> {
         let departing: Vec<ServerId> = self.leaving.iter().chain(replaced).map(|server| server.id).collect();
         let mut bells = lifecycle.notifier.release_leaving(&departing);
         // One commit for everything that comes and goes: no client sees a state in between.
-        lifecycle.discovery.commit(&occasion, |catalogue| self.show(catalogue));
+        let commit = lifecycle.discovery.commit(&occasion, |catalogue| self.show(catalogue));
         drop(deciding);
         // Also what was held a moment before; those who come have not begun to signal.
         bells.extend(lifecycle.notifier.release_leaving(&departing));
@@ -280,7 +280,8 @@ impl<'g> Transaction<'g> {
         if let Some(journal) = lifecycle.discovery.journal() {
             for difference in &changes {
                 let (old, new) = (difference.before.as_deref(), difference.after.as_deref());
-                journal::tell(journal, old, new, &difference.failed, false);
+                let occasion = JournalOccasion { commit, at_start: false };
+                journal::tell(journal, old, new, &difference.failed, occasion);
             }
             self.leaving.iter().for_each(|server| journal.gone(server.plan.in_journal()));
         }

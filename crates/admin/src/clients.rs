@@ -1,0 +1,166 @@
+//! `GET /clients`: who is connected, what each was told of lists that changed, and whether it listed again. `GET /changes/{seq}/deliveries`:
+//! the same, seen from a change.
+
+use std::collections::HashMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::Json;
+use axum::extract::{Path, Query as Params, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_engine::{ClientStanding, Gateway, StandingClient};
+use tidings_proto::{Era, Topic};
+
+use crate::query_fault::QueryFault;
+use crate::{AdminShared, problem};
+
+/// How many events of a client, and clients of a change, are given.
+const MOST: usize = 1_000;
+/// The words of the states.
+const STATES: [&str; 7] = ["current", "owed", "told", "ignoring", "deaf", "silent", "unknown"];
+
+pub(crate) async fn list(
+    State(admin): State<AdminShared>,
+    Params(params): Params<HashMap<String, String>>,
+) -> Response {
+    let mut all = clients(&admin.gateway);
+    if let Some(state) = params.get("state") {
+        if !STATES.contains(&state.as_str()) {
+            return problem(StatusCode::BAD_REQUEST, &QueryFault::ClientState(state.clone()).to_string());
+        }
+        if let Some(clients) = all["clients"].as_array_mut() {
+            clients.retain(|client| client["state"] == **state);
+        }
+    }
+    Json(all).into_response()
+}
+
+pub(crate) async fn show(State(admin): State<AdminShared>, Path(id): Path<u64>) -> Response {
+    match client(&admin.gateway, id) {
+        Some(client) => Json(client).into_response(),
+        None => absent(id),
+    }
+}
+
+pub(crate) async fn ledger(State(admin): State<AdminShared>, Path(id): Path<u64>) -> Response {
+    match client(&admin.gateway, id) {
+        Some(_) => Json(client_ledger(&admin.gateway, id, MOST)).into_response(),
+        None => absent(id),
+    }
+}
+
+fn absent(id: u64) -> Response {
+    let detail = format!("there is no client {id} now; it left, or was connected before a restart");
+    problem(StatusCode::NOT_FOUND, &detail)
+}
+
+/// Every client that stays, as the API, the page and the command line show it.
+pub fn clients(gateway: &Gateway) -> Value {
+    let since = gateway.started().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    json!({ "since": since, "clients": gateway.standing().iter().map(one).collect::<Vec<_>>() })
+}
+
+/// One of them.
+pub fn client(gateway: &Gateway, id: u64) -> Option<Value> {
+    gateway.standing().iter().find(|standing| standing.client.id == id).map(one)
+}
+
+/// What happened to a client, the newest first.
+pub fn client_ledger(gateway: &Gateway, id: u64, most: usize) -> Value {
+    let found = gateway.client_events(id, most);
+    let events = found.events.iter().map(|event| {
+        json!({
+            "time": time(event.ago),
+            "event": if event.told { "told" } else { "listed" },
+            "lists": event.topics.iter().map(|topic| topic.as_str()).collect::<Vec<_>>(),
+            "first_commit": event.commits.map(|commits| commits.0),
+            "last_commit": event.commits.map(|commits| commits.1),
+        })
+    });
+    json!({ "events": events.collect::<Vec<_>>(), "older": found.older })
+}
+
+/// What became of the notices of one list and commit: counts, a histogram, and who was told. Null counts where nothing is known.
+pub fn deliveries(gateway: &Gateway, commit: Option<u64>, kind: &str, most: usize) -> Value {
+    let topic = topic_of(kind);
+    let known = commit.and_then(|commit| gateway.notices_of(commit, topic));
+    let Some((commit, known)) = commit.zip(known) else {
+        return json!({ "commit": commit, "known": false });
+    };
+    let told = gateway.told_of(commit, topic, most).into_iter().map(|told| {
+        json!({ "client": told.id, "name": told.name, "time": time(told.ago), "coalesced": told.span.saturating_sub(1) })
+    });
+    json!({
+        "commit": commit,
+        "known": true,
+        "owed": known.owed,
+        "told": known.told,
+        "left": known.left,
+        "waiting": known.owed.saturating_sub(known.told + known.left),
+        "spared": known.spared,
+        "silent": known.silent,
+        "median_ms": known.median,
+        "within": known.within,
+        "clients": told.collect::<Vec<_>>(),
+    })
+}
+
+/// The topic by which changes of a list are announced.
+fn topic_of(kind: &str) -> Topic {
+    match kind {
+        "tools" => Topic::Tools,
+        "prompts" => Topic::Prompts,
+        _ => Topic::Resources,
+    }
+}
+
+fn time(ago: Duration) -> String {
+    let millis = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+    let at = Timestamp::now().as_millisecond().saturating_sub(millis);
+    Timestamp::from_millisecond(at).map(|time| time.to_string()).unwrap_or_default()
+}
+
+fn one(standing: &StandingClient) -> Value {
+    let client = &standing.client;
+    let list = |topic: Topic| {
+        let [told, listed] = [standing.told, standing.listed].map(|all| all[topic as usize].map(time));
+        let outdated = standing.outdated.iter().any(|(old, _)| *old == topic);
+        json!({ "list": topic.as_str(), "told": told, "listed": listed, "outdated": outdated })
+    };
+    json!({
+        "id": client.id,
+        "kind": match client.revision.era() {
+            Era::Legacy => "session",
+            Era::Modern => "listen",
+        },
+        "name": client.name,
+        "principal": client.principal,
+        "revision": client.revision.as_str(),
+        "since": client.since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        "state": standing.standing.as_str(),
+        "reason": reason(standing),
+        "notices": standing.notices,
+        "lists": Topic::ALL.map(list),
+    })
+}
+
+fn reason(standing: &StandingClient) -> String {
+    let owed = standing.owed.unwrap_or_default().as_secs();
+    let old: Vec<&str> = standing.outdated.iter().map(|(topic, _)| topic.as_str()).collect();
+    let old = old.join(", ");
+    let told = standing.outdated.iter().map(|(_, ago)| ago.as_secs()).max().unwrap_or_default();
+    match standing.standing {
+        ClientStanding::Current if standing.notices == 0 => "nothing changed for it".to_owned(),
+        ClientStanding::Current => "listed after everything that it was told".to_owned(),
+        ClientStanding::Owed => format!("owed a notice for {owed} s"),
+        ClientStanding::Told => format!("told {told} s ago of {old}"),
+        ClientStanding::Ignoring => format!("told {told} s ago of {old}, and did not list since"),
+        ClientStanding::Deaf => format!("owed a notice for {owed} s: it has no open stream, or does not read it"),
+        ClientStanding::Silent => "its revision is told of nothing ([notifications] suppress)".to_owned(),
+        ClientStanding::Unknown => {
+            "it asked for no list since it is counted, or its lists can not be told from another client's".to_owned()
+        }
+    }
+}
