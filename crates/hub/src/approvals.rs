@@ -22,22 +22,22 @@ pub use examine::{DefinitionFinding, FindingSeverity, examine};
 /// The lists that are screened: what a model is shown as its own abilities. Resources are data, and are as many as a server has rows.
 pub const SCREENED: [ListKind; 2] = [ListKind::Tools, ListKind::Prompts];
 
-/// What needs approval.
+/// Which definitions somebody has to approve before clients see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ApprovalMode {
-    /// Nothing.
+    /// Nothing: what a server offers is visible at once.
     #[default]
     Auto,
     /// What is new or different after the first sight of the server.
     Changed,
-    /// Everything.
+    /// Everything, also what a server shows at first sight.
     Manual,
 }
 
 /// What clients see of an item whose definition changed and is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeldView {
-    /// Nothing.
+    /// Nothing: it is as if the item were not there.
     #[default]
     Hide,
     /// The definition that was approved, as long as it is known.
@@ -47,7 +47,7 @@ pub enum HeldView {
 /// How one server is screened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApprovalPolicy {
-    /// What needs approval.
+    /// Which definitions are held until somebody approves them.
     pub mode: ApprovalMode,
     /// What is seen of what is held.
     pub held: HeldView,
@@ -68,7 +68,7 @@ pub struct ApprovedItem {
 /// An item that clients do not see as the server offers it.
 #[derive(Clone, Debug)]
 pub struct HeldItem {
-    /// Which list.
+    /// The list that the item stands in.
     pub kind: ListKind,
     /// The item as the server offers it now.
     pub item: OfferItem,
@@ -90,7 +90,7 @@ pub enum ApprovalVerdict {
 /// One decision about one definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalDecision {
-    /// Which list.
+    /// The list that the item stands in.
     pub kind: ListKind,
     /// What the server calls the item.
     pub name: LocalName,

@@ -50,7 +50,7 @@ pub struct CatalogueSnapshot {
 /// A tool that may not have the name that its server gave it.
 #[derive(Clone, Copy, Debug)]
 pub struct DisplacedTool<'a> {
-    /// The tool.
+    /// The tool, as its server lists it.
     pub item: &'a OfferItem,
     /// The name that it has instead.
     pub shown_as: &'a PublicName,

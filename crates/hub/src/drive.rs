@@ -130,6 +130,7 @@ impl Drive {
         if requests.is_empty() {
             return self.pause(now);
         }
+        // Pauses count in a row: a server that asks something in between is getting on.
         (self.rounds, self.pauses) = (self.rounds + 1, 0);
         if self.rounds > self.limits.rounds {
             return DriveStep::End(DriveFault::TooManyRounds);
@@ -194,6 +195,7 @@ impl Drive {
             return DriveStep::End(DriveFault::TooManyRounds);
         }
         let after = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.pauses - 1)).min(LONGEST_PAUSE);
+        // Ended now and not after the pause, for which the client would wait in vain.
         if now + after >= self.until {
             return DriveStep::End(DriveFault::Deadline);
         }

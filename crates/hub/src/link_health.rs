@@ -366,6 +366,7 @@ impl LinkHealth {
             // However many calls come, attempts are never closer than the first pause.
             *until = self.attempted_at.map_or(now, |at| at + self.pace.first).min(*until);
         }
+        // Otherwise the deadline, which may be nearer now, brings the attempt.
         if now >= *until {
             commands.push(LinkCommand::Connect);
         }

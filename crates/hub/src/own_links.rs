@@ -121,7 +121,7 @@ pub struct OwnLinks {
     by_key: HashMap<LinkKey, (LinkOwner, ServerId)>,
     /// Links that are up or being connected.
     counted: usize,
-    /// Counts the attempts.
+    /// The number of the next attempt.
     attempts: u64,
 }
 
@@ -244,6 +244,7 @@ impl OwnLinks {
         let links = self.owners.remove(owner).unwrap_or_default();
         self.counted -= links.values().filter(|link| link.is_counted()).count();
         let keys: Vec<LinkKey> = links.values().filter_map(OwnLink::key).collect();
+        // Out of the index now: when they end, that is nobody's news any more.
         keys.iter().for_each(|key| _ = self.by_key.remove(key));
         keys
     }

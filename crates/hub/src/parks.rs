@@ -32,9 +32,9 @@ pub struct SeatId(pub u64);
 /// Bounds on calls that wait for their clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ParkLimits {
-    /// Of one principal.
+    /// Calls of one principal that may wait, or whose answers are kept.
     pub per_principal: usize,
-    /// Altogether.
+    /// Calls of all principals together.
     pub total: usize,
     /// How long a client may take to come back with its answers.
     pub ttl: Duration,
@@ -94,7 +94,7 @@ pub struct AskedInput {
 /// What the client gets in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedAnswer {
-    /// The whole response.
+    /// The whole message, as it goes to the client.
     pub response: Bytes,
     /// The error code, if it is an error.
     pub error: Option<i64>,
@@ -109,7 +109,7 @@ pub enum SeatOutcome {
         round: u32,
         /// What is asked, by the keys under which answers are expected.
         requests: Vec<(Box<str>, Bytes)>,
-        /// Until when.
+        /// Until when the client is to answer.
         due: Instant,
         /// Until when the call, or its answer, may be here for whoever answered in time.
         kept: Instant,
@@ -145,7 +145,7 @@ pub enum RetryFault {
 /// Why a call can not begin to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParkRefused {
-    /// Too many wait.
+    /// The principal, or all together, have as many as they may.
     TooMany {
         /// The bound that was reached.
         limit: usize,
@@ -159,22 +159,22 @@ pub enum ParkRefused {
 pub enum ParkCommand {
     /// A question of the server is answered.
     Answer {
-        /// Where it asked.
+        /// The link over which the server asked.
         link: LinkKey,
-        /// Under this id.
+        /// The id of the server's request.
         id: RawId,
-        /// What it asked.
+        /// The method of the server's request: answers and refusals differ by it.
         method: Box<str>,
         /// As the client gave it.
         response: Bytes,
     },
     /// A question of the server will not be answered.
     Refuse {
-        /// Where it asked.
+        /// The link over which the server asked.
         link: LinkKey,
-        /// Under this id.
+        /// The id of the server's request.
         id: RawId,
-        /// What it asked.
+        /// The method of the server's request: answers and refusals differ by it.
         method: Box<str>,
     },
     /// The server waits for the client: its silence does not count.
@@ -183,21 +183,21 @@ pub enum ParkCommand {
     Resume(CallId),
     /// Whoever waits in a seat is told, and leaves it.
     Tell {
-        /// Who.
+        /// The seat of a retry.
         seat: SeatId,
-        /// What.
+        /// What came of its round.
         outcome: SeatOutcome,
     },
     /// Whoever waits in a seat is shown a notification about the call.
     Show {
-        /// Who.
+        /// The seat of a retry.
         seat: SeatId,
-        /// What.
+        /// The notification, in the client's terms.
         message: Bytes,
     },
     /// Nobody wants the call any more.
     CancelUpstream {
-        /// Which.
+        /// The call at its server.
         call: CallId,
         /// What its server is told.
         reason: &'static str,
@@ -275,6 +275,7 @@ impl ParkTable {
                 return Fate::Stays;
             }
             commands.extend(park.add(asked, limits.questions));
+            // While a round is out nobody waits to be told: these are part of the next one.
             if park.is_running() && park.has_questions() { park.next_round(limits, now, commands) } else { Fate::Stays }
         })
     }

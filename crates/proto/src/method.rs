@@ -51,7 +51,7 @@ pub enum TaskMethod {
 }
 
 impl TaskMethod {
-    /// On the wire.
+    /// The name in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "tasks/get",

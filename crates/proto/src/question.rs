@@ -128,6 +128,7 @@ impl Abilities {
         let (can, unable) = match needs {
             Needs::Form => (self.forms, FORMS),
             Needs::Url => (self.urls, URLS),
+            // Without sampling at all, that is what the client lacks, and not tools in it.
             Needs::Sampling { tools: true } if self.sampling => {
                 (self.sampling_tools, Unable { capability: "sampling.tools" })
             }
@@ -190,6 +191,7 @@ fn worded(
             }
             let by_url = edit.get("mode").is_some_and(|at| at.of(bytes) == b"\"url\"");
             match minted.filter(|_| by_url) {
+                // 2025-11-25 requires an id of every elicitation by URL; modern servers give none.
                 Some(minted) if revision.has_url_elicitation() => {
                     edit.set("elicitationId", encode_string(minted));
                 }
@@ -319,7 +321,7 @@ impl InputRequest {
 /// What a modern server wants to know before it goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputRequired {
-    /// In its order.
+    /// The entries, in the server's order.
     pub requests: Vec<InputRequest>,
     /// To be given back as it is.
     pub state: Option<Box<str>>,
@@ -400,6 +402,7 @@ pub fn answer_to_input(frame: &Frame, method: &str) -> InputAnswer {
         _ if is_answer(outcome.of(bytes), method) => return InputAnswer::Result(frame.slice(outcome)),
         _ => "sent an answer that is none".to_owned(),
     };
+    // A user may always refuse a form; nobody can make up a message of the model, or roots, in the client's place.
     if method == ELICIT { InputAnswer::Cancelled } else { InputAnswer::Fatal(reason) }
 }
 

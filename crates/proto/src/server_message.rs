@@ -64,6 +64,7 @@ impl MessageSubject {
 
     /// Whether it concerns the server as a whole, whoever has a call in flight.
     pub const fn is_about_the_server(self) -> bool {
+        // A ping is about the link, whoever calls over it.
         matches!(self, Self::ListChanged(_) | Self::Updated | Self::Acknowledged | Self::TaskStatus | Self::Ping)
     }
 }

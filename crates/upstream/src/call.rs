@@ -154,7 +154,7 @@ struct QueuedStream(Arc<Lock<QueuedEvents>>);
 #[derive(Default)]
 struct QueuedEvents {
     messages: VecDeque<ServerMessage>,
-    /// Their bytes.
+    /// How many bytes they have together.
     bytes: usize,
     end: QueueEnd,
     /// Nobody reads any more.

@@ -247,6 +247,7 @@ fn newest_common(versions: &Value) -> Option<Revision> {
 fn read_initialize(frame: &Frame) -> Result<ServerHello, LinkError> {
     let result = outcome(frame).ok_or_else(|| LinkError::Protocol("no result of initialize".into()))?;
     let version = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    // A modern version is no answer here: that era has no `initialize`.
     let revision = Revision::parse_legacy(version)
         .ok_or_else(|| LinkError::Refused(format!("it offers the unknown protocol version \"{version}\"")))?;
     Ok(ServerHello {

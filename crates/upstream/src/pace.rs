@@ -32,6 +32,7 @@ impl UnaskedPace {
         let since = *self.since.get_or_insert(now);
         let gone = now.saturating_duration_since(since);
         if gone >= WINDOW {
+            // What opens a window is never paused for: even a batch is less than a window may hold.
             (self.since, self.seen) = (Some(now), unasked);
             return None;
         }

@@ -56,6 +56,8 @@ fn feed(hasher: &mut Hasher, bytes: &[u8], span: ByteSpan) {
     match raw.first() {
         Some(b'{') => {
             let mut all: Vec<_> =
+                // A key with half a surrogate pair has no text: all such keys count as one, which is empty. No
+                // serialiser writes them.
                 members(bytes, span).map(|m| (m.key.text(bytes).unwrap_or_default(), m.value)).collect();
             // Stable, so that of a repeated key the last one is the last here too, and wins.
             all.sort_by(|a, b| a.0.cmp(&b.0));

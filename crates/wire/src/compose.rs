@@ -20,6 +20,7 @@ pub fn response(id: &RawId, result: &[u8]) -> Bytes {
 pub fn error_response(id: Option<&RawId>, code: i64, message: &str, data: Option<&[u8]>) -> Bytes {
     let mut out = BytesMut::with_capacity(message.len() + 96);
     out.put_slice(br#"{"jsonrpc":"2.0","id":"#);
+    // JSON-RPC asks for the member also where there is no id to give back.
     out.put_slice(id.map_or(&b"null"[..], RawId::as_bytes));
     out.put_slice(br#","error":{"code":"#);
     out.put_slice(code.to_string().as_bytes());

@@ -178,6 +178,7 @@ impl<'a> JsonScanner<'a> {
             return Ok(());
         }
         loop {
+            // An error ends the whole scan, so the depth need not be counted back on the way out.
             let key = self.key()?;
             let value = value(self, key)?;
             each(ObjectMember { key, value });

@@ -82,6 +82,7 @@ pub fn encode_string(text: &str) -> String {
                 out.push(char::from_digit(code >> 4, 16).unwrap_or('0'));
                 out.push(char::from_digit(code & 15, 16).unwrap_or('0'));
             }
+            // JSON asks for no more: DEL, U+2028 and every other character may stand as it is.
             c => out.push(c),
         }
     }

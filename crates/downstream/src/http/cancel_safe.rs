@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use tidings_engine::{Exchange, Receipt, Reply};
 
-/// See the module.
+/// An exchange, and the future in which it begins.
 #[expect(
     clippy::large_enum_variant,
     reason = "one per request, and nearly always the large one: a box would cost more than the room"

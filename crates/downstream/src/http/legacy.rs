@@ -335,6 +335,7 @@ fn apply(reply: Reply, exchange: &mut CancelSafeExchange, stream: &Arc<ReplyStre
             return true;
         }
         Reply::Cancelled => {
+            // Not retained: there is no answer that anybody could come back for.
             stream.finish(None, AnswerReceipt::default());
             return true;
         }

@@ -52,6 +52,7 @@ impl SweepTimes {
 
     /// What is due. A sweep of more sessions is one of fewer, too.
     fn take(&mut self, now: Instant) -> ArchiveSweep {
+        // Every sweep writes those that are marked.
         self.marked = None;
         if self.all <= now {
             *self = Self::new(now);

@@ -91,6 +91,7 @@ impl HttpSession {
             let oldest = streams.values().filter(|kept| kept.is_over()).map(|kept| kept.number).min();
             // All are still running: their number is bounded by the calls that one client may have.
             let Some(oldest) = oldest else { break };
+            // Its claim on the retention goes with the last handle to it.
             streams.remove(&oldest);
         }
         streams.insert(stream.number, Arc::clone(stream));

@@ -98,6 +98,7 @@ impl HttpEndpoint {
             self.sessions.leave_seat();
             return body::error(503, None, code::INTERNAL_ERROR, "no session can be made; try again later");
         };
+        // The first event, before the session can exist: everything else is pushed behind it.
         client.outbox.begin(&format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let chunks = chunks(Arc::clone(&client));
         self.tasks.spawn(Arc::clone(self).keep_sse(id, client));
@@ -136,6 +137,7 @@ impl HttpEndpoint {
         let finished = async {
             if tokio::time::timeout(DRAIN.saturating_sub(LAST_WORDS), client.tasks.wait()).await.is_err() {
                 client.ending.cancel();
+                // Each of them answers with a refusal now, so this ends.
                 client.tasks.wait().await;
             }
             for message in self.gateway.take_last_owed(session).await {
@@ -283,6 +285,7 @@ fn chunks(client: Arc<SseClient>) -> impl stream::Stream<Item = Bytes> + Send {
     let closed: DropGuard = client.gone.clone().drop_guard();
     stream::unfold((client, closed), |(client, closed)| async move {
         let bytes = tokio::select! {
+            // Nothing is taken before it returns, so the keep-alive below loses nothing by dropping it.
             bytes = client.outbox.take() => bytes?,
             () = tokio::time::sleep(QUIET) => Bytes::from_static(KEEP_ALIVE),
         };

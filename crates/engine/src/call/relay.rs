@@ -68,6 +68,7 @@ impl Relay<'_> {
     }
 
     fn question(&self, message: &ServerMessage) -> Option<Bytes> {
+        // Stays empty where the question is refused in the client's place, or is the gateway's to answer.
         let mut out = None;
         self.router.ask(
             owner_of(self.caller),

@@ -73,6 +73,7 @@ impl Wanted {
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
                 (What::Resource, "uri", false)
             }
+            // Only `completion/complete` is left: every other method is answered or routed elsewhere.
             _ => match frame.param_str(&["ref", "type"]).as_deref() {
                 Some("ref/prompt") => (What::Prompt, "name", true),
                 Some("ref/resource") => (What::Resource, "uri", true),
@@ -196,6 +197,7 @@ impl RequestRouter {
     /// The tool that a modern request names, with its headers.
     pub(crate) fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<RoutedTool> {
         let wanted = Wanted::read(frame, Method::ToolsCall).ok()?;
+        // A modern caller has no session, and so no view of its own.
         let snapshot = self.catalogue.current().snapshot.seen_by(&principal.scope);
         let mut routed =
             self.look_up(&snapshot, principal, &wanted, || self.catalogue.current().built_ins_settled())?;

@@ -98,6 +98,7 @@ impl Server {
                 self.call_answered();
                 false
             }
+            // In the process nothing travels apart: a server says what changed before it answers.
             Source::Local(_) | Source::Unready(_) => true,
             Source::Remote(_) => {
                 self.plan.source.transport() != "http"

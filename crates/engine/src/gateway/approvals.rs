@@ -24,14 +24,14 @@ pub struct OfferedServer {
     pub identity: Option<String>,
     /// Why nothing is known of what it offers.
     pub error: Option<String>,
-    /// Its items.
+    /// Its tools and prompts, seen or held.
     pub items: Vec<OfferedItem>,
 }
 
 /// One item that a server offers.
 #[derive(Clone, Debug)]
 pub struct OfferedItem {
-    /// Which list.
+    /// The list that it stands in.
     pub kind: ListKind,
     /// What the server calls it.
     pub name: LocalName,

@@ -43,6 +43,7 @@ impl LinkSink {
     ) -> (Arc<Self>, oneshot::Receiver<LinkError>) {
         let (ended, end) = oneshot::channel();
         let sink = Self {
+            // Weak, as the server: a link holds its sink, and must not keep the engine alive by it.
             lifecycle: Arc::downgrade(lifecycle),
             server: Arc::downgrade(server),
             user,

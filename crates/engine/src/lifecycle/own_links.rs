@@ -105,6 +105,7 @@ impl ServerLifecycle {
             keys.iter().filter_map(|key| state.live.remove(key)).collect()
         };
         links.into_iter().for_each(|live| self.retire(live));
+        // Whoever still waits for one of them looks again.
         self.pool.own_links.changed.send_replace(());
     }
 

@@ -76,7 +76,7 @@ pub enum CallOutcome {
     Abandoned,
 }
 
-/// Something besides calls.
+/// What is recorded besides calls.
 #[derive(Clone, Debug)]
 pub enum AuditedDecision {
     /// The set of servers was changed: these came or were replaced, these went.
@@ -92,7 +92,7 @@ pub enum AuditedDecision {
         approved: bool,
         /// The server whose definitions they are.
         server: String,
-        /// Their names.
+        /// What the server calls them.
         names: Vec<String>,
     },
     /// Somebody used the API to change something, and this came of it.

@@ -86,6 +86,7 @@ impl ServerPool {
 
     fn down(&self, server: &Server) -> RequestRefusal {
         let name = &server.plan.name;
+        // A restart leaves a reason, too, but the server comes back from it.
         if let Some(removal) = server.presence.removal().filter(|_| server.presence.gone.is_cancelled()) {
             return RequestRefusal::ServerDown { server: name.clone(), reason: removal.as_str().to_owned() };
         }

@@ -110,6 +110,7 @@ impl SeenOffer {
     fn note(&mut self, held: &[HeldItem], listed_for: ListedFor) -> Vec<HeldItem> {
         let now = SystemTime::now();
         let before = match listed_for {
+            // Made anew from this listing: what the server offers no longer is held no longer.
             ListedFor::Everybody => std::mem::take(&mut self.held),
             ListedFor::Session => self.held.iter().chain(&self.own).cloned().collect(),
         };
@@ -126,6 +127,7 @@ impl SeenOffer {
             let entry = HeldSince { held: item.clone(), since: since.unwrap_or(now) };
             match listed_for {
                 ListedFor::Everybody => self.held.push(entry),
+                // Known from the shared link or from another session.
                 ListedFor::Session if since.is_some() => {}
                 ListedFor::Session => {
                     self.own.retain(|own| !is_same_name(&own.held, item));

@@ -94,6 +94,7 @@ impl OwnLinkTable {
             let keys = state.machine.roots_changed(&LinkOwner::Session(session));
             keys.iter().filter_map(|key| state.live.get(key).cloned()).collect()
         };
+        // A modern server asks for roots within a request, and is told of no change.
         for live in links.iter().filter(|live| live.hello.revision.era() == Era::Legacy) {
             live.link.send(message.clone());
         }

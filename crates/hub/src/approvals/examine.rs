@@ -72,6 +72,7 @@ pub fn examine(
     let described = now["description"].as_str().unwrap_or_default();
     let words: BTreeSet<&str> = described
         .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
+        // With a `_` or `-`: a plain word in a description is hardly ever meant as the name of a tool.
         .filter(|word| word.len() >= WORD && word.contains(['_', '-']) && *word != own)
         .collect();
     for (word, owner) in words.into_iter().filter_map(|word| Some((word, belongs_to(word)?))).take(8) {

@@ -219,6 +219,7 @@ impl NameTable {
         let route = ItemRoute { server: offer.server, local: local.clone() };
         for alias in spellings(offer, local) {
             let mut claims = self.aliases.get(&alias).cloned().unwrap_or_default();
+            // Some spellings of one item may be equal: two claims of its own would make it ambiguous.
             if !claims.contains(&route) {
                 claims.push(route.clone());
                 self.aliases.insert_mut(alias, claims);

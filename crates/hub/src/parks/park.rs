@@ -151,6 +151,7 @@ impl Park {
             self.tell_all(&SeatOutcome::Refused(RetryFault::TooManyRounds), commands);
             return Fate::Goes;
         }
+        // In every other state the call is held already.
         if self.is_running() {
             commands.push(ParkCommand::Hold(self.call));
         }
@@ -180,6 +181,7 @@ impl Park {
                 commands.push(tell(SeatOutcome::Refused(RetryFault::TooManyWaiting)));
             }
             ParkState::Running if is_current => self.sit_down(seat, commands),
+            // Of the round before, too, while nobody has the answer: its client may never have got the round after it.
             ParkState::Done { answer, taken, .. } if is_current || is_before && !taken => {
                 commands.push(tell(SeatOutcome::Answer(Arc::clone(answer))));
                 self.told(limits, now);
@@ -259,6 +261,7 @@ impl Park {
         now: Instant,
         commands: &mut Vec<ParkCommand>,
     ) -> Fate {
+        // It was cancelled because nobody waited, so nobody is left to tell.
         if matches!(self.state, ParkState::Cancelled) {
             return Fate::Goes;
         }
@@ -267,6 +270,7 @@ impl Park {
         self.progress = None;
         let taken = !self.seats.is_empty();
         let due = match self.state {
+            // Nobody has come back yet: the client has the time that it was told.
             ParkState::Awaiting { due } => due,
             _ => now + limits.done_ttl,
         };

@@ -15,6 +15,7 @@ pub(super) fn ancestors(uri: &str) -> impl Iterator<Item = &str> {
         // A follower may have written the folder with its slash or without.
         [at + 1, at]
     });
+    // Neither the empty text nor the URI itself is a parent of it.
     whole.into_iter().chain(slashes).filter(move |end| *end > 0 && *end < uri.len()).map(|end| &uri[..end])
 }
 

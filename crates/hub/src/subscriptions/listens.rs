@@ -112,6 +112,7 @@ impl SubscriptionTable {
         refusal: &FollowRefusal,
         now: Instant,
     ) {
+        // Not counted in `in_flight`: a server has one listen being opened at a time.
         self.flights.remove(&ticket);
         self.timers.disarm(SubscriptionTimer::Overdue(ticket));
         let Some(entry) = self.servers.get_mut(&server) else { return };

@@ -198,6 +198,7 @@ impl SubscriptionTable {
         if resource.state == ResourceState::Polled {
             self.out.push(SubscriptionCommand::StopPolling(resource.address.clone()));
         }
+        // Only where each URI is asked for: a listen leaves nothing behind that could be released.
         resource.state = ResourceState::Unsubscribing(None);
         self.timers.disarm(SubscriptionTimer::Retry(id));
         if let Some(server) = self.servers.get_mut(&resource.address.place) {

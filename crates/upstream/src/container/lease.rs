@@ -41,6 +41,7 @@ impl ContainerLeases {
         let mut current = self.current.lock();
         let (lease, count) = match current.take() {
             Some(held) => held,
+            // If this fails, nothing was held before, so the `take` above has lost nothing.
             None => (Arc::new(LeaseFile::take(&self.home)?), 0),
         };
         *current = Some((Arc::clone(&lease), count + 1));
@@ -216,6 +217,7 @@ impl AbandonedLease {
                 let _ = fs::remove_file(entry.path());
             }
         }
+        // The lease itself last: as long as it is there, the next start looks after the rest.
         let _ = fs::remove_file(self.home.join(format!("{}.{HELD}", self.id)));
     }
 }
@@ -255,6 +257,7 @@ fn make_private(home: &Path) -> io::Result<()> {
 /// Not a secret, only unlike all others: keys that the system made, mixed with this process and the time.
 fn unique() -> String {
     let half = || {
+        // Each `RandomState` has keys of its own, so the two halves differ.
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
         hasher.write_u128(std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos());

@@ -7,6 +7,7 @@ use crate::LinkError;
 /// The address that an `endpoint` event names, relative to that of the stream. One of another origin is refused: what is sent
 /// there carries the credentials of this server.
 pub(super) fn resolve(stream: &Uri, endpoint: &str) -> Result<Uri, LinkError> {
+    // A fragment is never sent to a server.
     let named = endpoint.split('#').next().unwrap_or_default().trim();
     let invalid = || LinkError::Protocol(format!("its endpoint is no URL: {endpoint:?}"));
     let (scheme, authority) = stream.scheme_str().zip(stream.authority()).ok_or_else(invalid)?;

@@ -327,6 +327,7 @@ fn run_last(commands: impl Iterator<Item = Vec<String>>) {
         if running.is_empty() {
             return;
         }
+        // By polling: the watchdog has no runtime, and its parent is dead.
         std::thread::sleep(Duration::from_millis(20));
     }
     running.iter_mut().for_each(|child| drop(child.kill()));
