@@ -66,6 +66,7 @@ pub(crate) fn connect_tools(
     let life = LinkLife::new(sink);
     let stop = life.stop();
     let work = work.map(|work| {
+        // `stop`, too: a link may be closed long before the last who holds it, and with it the handle, lets go.
         AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::select! {
                 () = work => {}
@@ -77,6 +78,7 @@ pub(crate) fn connect_tools(
         link: Arc::new(LocalLink { server, life, _work: work }),
         hello: ServerHello {
             revision: Revision::MODERN,
+            // No `listChanged`: the definitions are part of the program.
             capabilities: json!({ "tools": {} }),
             info: json!({ "name": "tidings", "version": env!("CARGO_PKG_VERSION") }),
             instructions: None,
@@ -119,6 +121,7 @@ impl<S: LocalAnswers> Link for LocalLink<S> {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.life.end();
+        // Nothing to wait for: a call runs only while whoever made it polls its stream.
         Box::pin(std::future::ready(()))
     }
 }

@@ -148,6 +148,7 @@ impl RegistryToolSet {
             name.ok_or(ArgumentFault::expected("tool_name", "the name of a tool, such as mcp_time_get_current_time"))?;
         let arguments = object(frame)?;
         match self.surroundings.find_tool(request.call, PublicName::new(&*name)).await {
+            // A redirect to `mcp_registry_exec` would come back here.
             Some(route) if route.server == self.surroundings.server() => {
                 Err(ToolProblem(format!("{} is called by its own name", route.local)))
             }

@@ -108,6 +108,7 @@ impl LockFile {
     pub fn to_text(&self) -> String {
         let mut text = format!("{HEADING}version = {VERSION}\n\nservers = [\n");
         for (name, server) in &self.servers {
+            // A file that was edited by hand may name items of a server that its `servers` leaves out.
             let identity = server.identity.as_deref().unwrap_or("unknown");
             let _ = writeln!(text, "  {{ server = {}, identity = {} }},", quoted(name), quoted(identity));
         }

@@ -196,6 +196,7 @@ impl JsonSchema for WatchSchema {
         let mut properties = Map::new();
         let kinds = KINDS.iter().map(|kind| (kind.schema)(generator)).collect::<Vec<_>>();
         let mut schema = CommonKeys::json_schema(generator);
+        // All in one table: `CommonKeys` allows no other keys, and would refuse those of the kinds.
         for part in kinds.iter().chain([&schema]) {
             properties.extend(part.get("properties").and_then(Value::as_object).cloned().unwrap_or_default());
         }

@@ -75,6 +75,7 @@ pub fn server_keys(
     check_arguments(entry, wishes)?;
     let environment = environment(entry, wishes, is_set)?;
     let mut keys = match &entry.run {
+        // Without `-y`, npx asks before it installs, on the input that carries the protocol.
         EntryCommand::Npm { package, args } => command("npx", &["-y", package], args, wishes),
         EntryCommand::Pypi { package, args } => command("uvx", &[package], args, wishes),
         EntryCommand::Command { command: program, args } => command(program, &[], args, wishes),
@@ -97,6 +98,7 @@ pub fn server_keys(
     if !matches!(entry.run, EntryCommand::Url { .. }) {
         put_pairs(&mut keys, "env", environment);
     }
+    // The server may get any name; by this it is known which entry it was made of.
     keys.insert("entry".into(), entry.id.as_str().into());
     Ok(Value::Object(keys))
 }

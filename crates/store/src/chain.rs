@@ -230,6 +230,7 @@ impl Seal {
     fn text(&self, log: &str) -> String {
         let Self { began, from, to, count, bytes, broken, .. } = self;
         let broken = broken.map(|seq| format!("broken {seq}\n")).unwrap_or_default();
+        // With the name of the log, or the seal of one could stand for that of the other.
         format!(
             "tidings seal 2\n{log}\n{began}\n{} {}\n{} {}\n{count} {bytes}\n{broken}",
             from.seq, from.hash, to.seq, to.hash

@@ -130,6 +130,7 @@ impl Backend {
         match self {
             Self::Own(OwnGateway { locks, .. }) => Ok(locks.clone()),
             Self::Running(running) => {
+                // Asked of the gateway: this command may run in another folder, where it would find another file.
                 let status = api(running, "status").await?;
                 let config = status["config"].as_str().map(Path::new);
                 Ok(LockFiles::new(config, Some(&running.data), false).paths())

@@ -169,6 +169,7 @@ pub(crate) fn prepare(
         ServerRegistry::new(RegistrySetup { config: config.clone(), file, text, load, base, planner: plans, table });
     let mut demo = None;
     // A first start that shows nothing teaches nothing.
+    // The registry is asked, too: servers that were added at run time stand in no file.
     let nothing = config.servers.is_empty() && config.watches.is_empty() && registry.state().servers.is_empty();
     let notice = notice.filter(|_| nothing).map(|text| {
         config.gateway.registry_tools = tidings_config::RegistryToolsSetting::Off;
@@ -401,6 +402,7 @@ fn settings(config: &Config) -> Settings {
         poll_interval: notifications.poll_interval,
         announcements: ListAnnouncements {
             initially: notifications.initial == tidings_config::InitialTriplet::Once,
+            // None is lost here: the configuration refuses what is no revision.
             silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
         },
         own_links: OwnLinkLimits {
@@ -516,6 +518,7 @@ fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
         name: name.into(),
         name_prefix: name.into(),
         uri_prefix: name.into(),
+        // The configuration names the URIs of watches, and clients have to find them by these names.
         transparent_uris: true,
         isolation: Isolation::Auto,
         timeout: None,

@@ -70,6 +70,7 @@ impl JsonParser<'_> {
             let comment = if trimmed.starts_with("//") {
                 trimmed.find('\n').unwrap_or(trimmed.len())
             } else if let Some(body) = trimmed.strip_prefix("/*") {
+                // `end` counts from behind the opening; both marks are two bytes long.
                 body.find("*/").map(|end| end + 4).ok_or_else(|| self.error("this comment has no end"))?
             } else {
                 0

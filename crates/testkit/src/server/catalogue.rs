@@ -46,6 +46,7 @@ impl ScriptedEntry {
     {
         let bytes = definition.as_bytes();
         let whole = validate(bytes, 256).unwrap_or_else(|e| panic!("{e} in {definition}"));
+        // `name` last: resources and templates have one, too, but are not read by it.
         let key = ["uriTemplate", "uri", "name"].iter().find_map(|member| string_at(bytes, get(bytes, whole, member)?));
         Self {
             key: key.expect("a definition has a name or a URI").into_owned(),

@@ -115,6 +115,7 @@ fn print(findings: &[DoctorFinding]) {
     let paint = TerminalPaint::for_stdout();
     let width = findings.iter().map(|finding| finding.about.chars().count()).max().unwrap_or(0);
     let width = paint.width.map_or(width, |columns| width.min(columns / 3));
+    // The word for the level takes seven columns, and two spaces follow each part.
     let edge = 9 + width + 2;
     let beside = " ".repeat(edge);
     for finding in findings {

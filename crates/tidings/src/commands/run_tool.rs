@@ -31,6 +31,7 @@ pub(super) async fn run(cli: &Cli, args: RunToolArgs<'_>) -> Result<(), CommandF
     let dir = named(args.project).unwrap_or_else(|| PathBuf::from("."));
     let arguments = arguments(args.arguments)?;
     let timeout = args.timeout.map(|seconds| match seconds {
+        // NaN is in no range, so it is refused as well.
         seconds if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
         other => Err(CommandFailure::Usage(format!("--timeout {other}: not a number of seconds up to 86400"))),
     });

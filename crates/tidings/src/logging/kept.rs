@@ -35,6 +35,7 @@ impl KeptLog {
 
     /// Writes a line. One that can not be written is lost: the disk may be full.
     pub(super) fn write(&mut self, line: &[u8]) {
+        // Where the rename fails, the file grows on: new lines are worth more than the bound.
         if self.length >= FULL && std::fs::rename(&self.path, older(&self.path)).is_ok() {
             match Self::open(self.path.clone()) {
                 Ok(fresh) => *self = fresh,

@@ -30,6 +30,7 @@ impl ProjectServers {
     pub(super) fn source(self: &Arc<Self>, dir: &Path, env: &[(String, String)]) -> Source {
         match self.server(dir, env) {
             Ok(server) => Source::Local(server),
+            // The reason is not kept: `try_again` finds the one of its own time.
             Err(_) => {
                 let (projects, dir, env) = (Arc::clone(self), dir.to_owned(), env.to_vec());
                 Source::Unready(Arc::new(MissingProject { projects, dir, env }))

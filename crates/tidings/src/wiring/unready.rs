@@ -51,8 +51,10 @@ pub(super) fn is_own_url(url: &str, listeners: &[SocketAddr]) -> bool {
     let Ok(uri) = url.parse::<http::Uri>() else { return false };
     let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
     let Some(host) = uri.host() else { return false };
+    // A dot at the end only says that a name is complete.
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     let same_port = || listeners.iter().filter(|listener| listener.port() == port).map(SocketAddr::ip);
+    // RFC 6761: names below `localhost` lead to this machine as well.
     if host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost") {
         return same_port().any(|own| own.is_loopback() || own.is_unspecified());
     }

@@ -58,6 +58,7 @@ pub(super) fn data(found: &Result<DataDir, CommandFailure>) -> Vec<DoctorFinding
 
 /// Whether enough files may be open. `serve` takes all that are allowed.
 pub(super) fn open_files() -> Option<DoctorFinding> {
+    // `None` is no limit at all.
     let most = getrlimit(Resource::Nofile).maximum?;
     let what = format!("at most {most} files may be open, and every client, server and watch is one or more");
     let remedy = "raise the hard limit: `ulimit -Hn`, LimitNOFILE= of systemd, or --ulimit nofile of Docker";

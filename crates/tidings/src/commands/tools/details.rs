@@ -20,6 +20,7 @@ pub(super) fn of(tool: &Value, paint: TerminalPaint) -> String {
     for line in tool["description"].as_str().unwrap_or_default().trim().lines() {
         out.push_str(&format!("  {}\n", harmless(line)));
     }
+    // Only what is written: by the defaults of MCP every tool would be destructive and reach outside.
     let hints: Vec<&str> =
         HINTS.iter().filter(|(key, wanted, _)| tool["annotations"][key] == *wanted).map(|(.., word)| *word).collect();
     if !hints.is_empty() {
@@ -38,6 +39,7 @@ pub(super) fn of(tool: &Value, paint: TerminalPaint) -> String {
         let kind = format!("{}, {must}", kind(property));
         let about = property["description"]
             .as_str()
+            // `\u{a}` is what `harmless` makes of the end of a line; the description has one line here.
             .map(|about| format!("  {}", harmless(about.trim()).replace("\\u{a}", " ")))
             .unwrap_or_default();
         out.push_str(&format!("  {:width$}  {}{about}\n", harmless(name), paint.styled(DIM, &kind)));
