@@ -69,7 +69,7 @@ pub(crate) async fn run_part(part: &'static str, args: &[String]) -> Result<Vec<
     })
 }
 
-/// A running gateway.
+/// A gateway in a process of its own, with files of its own. Dropped without [`Self::stop`], it is killed.
 pub(crate) struct GatewayProcess {
     pub(crate) address: SocketAddr,
     /// Taken just before the process was made.

@@ -46,7 +46,7 @@ pub(crate) enum FilterAction {
     Run(Box<JsonOptions>),
 }
 
-/// How results look.
+/// How the structure of results is indented.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputLayout {
     Compact,

@@ -24,7 +24,6 @@ const PROXIES: [&str; 9] = [
     "CURL_CA_BUNDLE",
 ];
 
-/// Variables by name.
 pub(crate) type Variables = BTreeMap<OsString, OsString>;
 
 /// What scripts find besides the project: the library for tools, and something that understands JSON.

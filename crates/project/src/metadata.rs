@@ -27,7 +27,7 @@ pub(crate) fn beside(
     path.map(|path| document(&path, root)).transpose()
 }
 
-/// A metadata file.
+/// Reads a metadata file; a problem names it by its path inside the project.
 pub(crate) fn document(path: &Path, root: &Path) -> Result<JsonDocument, ProjectProblem> {
     let text = read_text(path, LONGEST).map_err(|fault| problem(root, path, fault))?;
     JsonDocument::parse(relative(root, path), 1, text)

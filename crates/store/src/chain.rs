@@ -50,7 +50,7 @@ impl RecordHash {
         hex(&self.0)
     }
 
-    /// Appends the text.
+    /// Appends what [`Self::to_text`] gives, without a string in between.
     pub(crate) fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(blake3::Hash::from_bytes(self.0).to_hex().as_bytes());
     }
@@ -59,7 +59,7 @@ impl RecordHash {
 /// A record of a log: its number and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainPlace {
-    /// Its number.
+    /// The number of the record; 0 is before the first of all.
     pub seq: u64,
     /// Its hash, as hexadecimal digits.
     pub hash: String,
@@ -112,7 +112,7 @@ pub(crate) struct LogContent {
 }
 
 impl LogContent {
-    /// The next record.
+    /// Counts a record in. They have to come in the order of their numbers.
     pub(crate) fn take(&mut self, seq: u64, line: &[u8], bytes: u64) {
         self.count += 1;
         self.bytes += bytes;

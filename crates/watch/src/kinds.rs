@@ -105,7 +105,7 @@ pub enum WatchVerdict {
     },
     /// The watch does not work, or misses changes.
     Problem {
-        /// What to do.
+        /// What to do, so that it works.
         remedy: String,
     },
 }

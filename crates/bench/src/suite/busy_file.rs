@@ -59,7 +59,7 @@ async fn measure(bench: &BenchContext) -> BusyFileResult {
         every.tick().await;
         folder.write("busy.txt", change.to_string());
     }
-    // Notices that are here by now tell of earlier writes: that of the last one waits for the quiet window.
+    // Notices that are here by now tell of earlier writes: the last one waits for a quiet moment or the longest wait.
     let before_the_last = client.count(NOTICE);
     let written = Instant::now();
     while client.count(NOTICE) == before_the_last && written.elapsed() < AFTERWARDS {

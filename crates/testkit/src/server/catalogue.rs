@@ -34,7 +34,7 @@ pub type Tool = ScriptedEntry;
 pub type Resource = ScriptedEntry;
 /// An entry of `resourceTemplates`, keyed by its pattern.
 pub type Template = ScriptedEntry;
-/// A prompt.
+/// An entry of `prompts`, keyed by its name.
 pub type Prompt = ScriptedEntry;
 
 impl ScriptedEntry {
@@ -95,7 +95,7 @@ impl ScriptedEntry {
         })
     }
 
-    /// A prompt.
+    /// A prompt that says nothing of its arguments.
     pub fn prompt<F, Fut>(name: &str, function: F) -> Self
     where
         F: Fn(ScriptedCall) -> Fut + Send + Sync + 'static,

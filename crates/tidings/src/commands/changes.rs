@@ -153,7 +153,7 @@ async fn follow(
     }
 }
 
-/// Words changes.
+/// Prints changes in words, as [`ChangePage`] lays them out.
 struct ChangePrinter {
     page: ChangePage,
 }
