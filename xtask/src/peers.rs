@@ -15,7 +15,7 @@ use crate::invocation::Invocation;
 use crate::workspace::Workspace;
 
 /// Everything that is installed, with its version. The only place where versions stand.
-const NPM_PACKAGES: [(&str, &str); 13] = [
+const NPM_PACKAGES: [(&str, &str); 14] = [
     (NODE_PACKAGE, "22.23.3"),
     ("@modelcontextprotocol/client", "2.4.0"),
     ("@modelcontextprotocol/conformance", "0.2.0-alpha.12"),
@@ -29,6 +29,7 @@ const NPM_PACKAGES: [(&str, &str); 13] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
+    ("oidc-provider", "9.13.3"),
 ];
 const PYPI_PACKAGES: [(&str, &str); 4] =
     [(MCP_PACKAGE, MCP_VERSION), ("click", "8.5.1"), ("fastmcp", "4.1.2"), ("mcp-server-time", "2026.10.19")];

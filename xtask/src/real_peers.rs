@@ -1,6 +1,6 @@
 //! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
 //! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; peers that have HTTP+SSE only; apps of several
-//! servers in the hands of the reference host; questions and tasks across the eras; and the documentation, followed by the letter. The checks are in the scripts.
+//! servers in the hands of the reference host; questions and tasks across the eras; a login at a provider; and the documentation, followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
 use std::thread;
@@ -28,7 +28,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 5] = [everyday, changing, approving, writing, racing];
-    let others: [Script; 7] = [restarting, http_and_sse, apps, questions, tasks, walk, connected_clients];
+    let others: [Script; 8] = [restarting, http_and_sse, apps, questions, tasks, logins, walk, connected_clients];
     let lane = |scripts: &[Script]| {
         let mut tally = Tally::default();
         for script in scripts {
@@ -197,6 +197,11 @@ fn questions(children: &Children, workspace: &Workspace, peers: &Peers, binary: 
 /// A tool that has to be a task, and SDK clients of which some know tasks.
 fn tasks(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     npm_story("tasks", children, workspace, peers, binary)
+}
+
+/// A server that wants a login, a provider of others, and the way of a person through it.
+fn logins(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    npm_story("login", children, workspace, peers, binary)
 }
 
 /// A story that npm packages play, in a directory of its own.

@@ -11,6 +11,7 @@ mod events;
 mod hooks;
 mod links;
 mod log_feed;
+mod login;
 mod manage;
 mod metrics;
 mod offers;
@@ -43,6 +44,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::AccessTokens;
 use tidings_engine::{AuditedDecision, Gateway};
 use tidings_inventory::ServerRegistry;
+use tidings_login::Logins;
 use tidings_search::{SearchControl, ToolIndex};
 use tidings_store::{AuditLog, ChangeLog};
 
@@ -56,6 +58,7 @@ struct AdminShared {
     changes: ChangeLog,
     audit: Option<AuditLog>,
     links: Option<Arc<dyn PageLinks>>,
+    logins: Option<Logins>,
     keys: AccessTokens,
 }
 
@@ -91,6 +94,10 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::DELETE, "/servers/{name}", delete(manage::delete)),
         (Method::POST, "/servers/{name}/disable", post(manage::disable)),
         (Method::POST, "/servers/{name}/enable", post(manage::enable)),
+        (Method::POST, "/servers/{name}/login", post(login::begin)),
+        (Method::POST, "/servers/{name}/login/complete", post(login::complete)),
+        (Method::GET, "/servers/{name}/login/{ticket}", get(login::outcome)),
+        (Method::POST, "/servers/{name}/logout", post(login::log_out)),
         (Method::POST, "/servers/{name}/restart", post(manage::restart)),
         (Method::GET, "/sessions", get(sessions::list)),
         (Method::GET, "/status", get(servers::status)),
@@ -115,12 +122,14 @@ pub struct AdminParts {
     pub audit: Option<AuditLog>,
     /// Makes links to the page, where there is one.
     pub links: Option<Arc<dyn PageLinks>>,
+    /// The logins to servers, where they are kept.
+    pub logins: Option<Logins>,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, search, changes, audit, links } = parts;
-    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, keys };
+    let AdminParts { gateway, registry, index, search, changes, audit, links, logins } = parts;
+    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, logins, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {
@@ -154,6 +163,9 @@ async fn authorise(State(admin): State<AdminShared>, request: Request, next: Nex
     match admin.keys.principal(given) {
         Some(principal) if principal.is_admin() && request.method() == Method::GET => return next.run(request).await,
         Some(principal) if principal.is_admin() => {
+            // For whoever has to know who asks.
+            let mut request = request;
+            request.extensions_mut().insert(principal.clone());
             let principal = principal.name.to_string();
             let done = format!("{} {}", request.method(), request.uri().path());
             let response = next.run(request).await;

@@ -32,13 +32,21 @@ pub(crate) async fn put(State(admin): State<AdminShared>, Path(name): Path<Strin
 /// `DELETE /servers/{name}`.
 pub(crate) async fn delete(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     match admin.registry.apply(vec![RegistryChange::Delete { name: name.clone() }]).await {
-        Ok(()) => Json(json!({ "removed": name })).into_response(),
+        Ok(()) => {
+            if let Some(logins) = &admin.logins {
+                logins.forget(&name).await;
+            }
+            Json(json!({ "removed": name })).into_response()
+        }
         Err(refusal) => refused(&refusal),
     }
 }
 
 /// `POST /servers/{name}/restart`.
 pub(crate) async fn restart(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
+    if let Some(logins) = &admin.logins {
+        logins.restart(&name);
+    }
     match admin.registry.restart(&name).await {
         Ok(()) => Json(describe_one(&admin, &name)).into_response(),
         Err(refusal) => refused(&refusal),

@@ -65,7 +65,7 @@ fn servers(out: &mut MetricsText, measures: &Measures) {
         }
     }
     out.family("tidings_servers", "gauge", "Servers by state.");
-    for state in [ServerState::Connecting, ServerState::Ready, ServerState::Failing] {
+    for state in [ServerState::Connecting, ServerState::Ready, ServerState::Failing, ServerState::NeedsLogin] {
         let count = measures.servers.iter().filter(|server| server.state == state).count();
         out.sample("tidings_servers", &[("state", &state.as_str())], count);
     }

@@ -46,6 +46,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
             "ready": count(ServerState::Ready),
             "connecting": count(ServerState::Connecting),
             "failing": count(ServerState::Failing),
+            "needs_login": count(ServerState::NeedsLogin),
             "disabled": state.servers.iter().filter(|entry| !entry.enabled).count(),
         },
         "sessions": admin.gateway.connected().len(),

@@ -86,6 +86,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         search: Arc::new(NoSearch),
         changes: changes.clone(),
         links: None,
+        logins: None,
         audit: None,
     }
 }

@@ -7,6 +7,7 @@ mod clients;
 mod container;
 mod entry;
 mod itself;
+mod login;
 mod search;
 mod server;
 mod settings;

@@ -43,6 +43,7 @@ pub use plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, NamingSetting, NotificationSettings,
     REVISIONS, RegistryToolsSetting, ViewSetting,
 };
+pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,

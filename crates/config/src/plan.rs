@@ -5,6 +5,7 @@ pub(crate) mod auth;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
+pub(crate) mod login;
 pub(crate) mod search;
 pub(crate) mod server;
 

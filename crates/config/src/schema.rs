@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "only their shape is used")]
 
 mod access;
+mod login;
 
 use std::collections::BTreeMap;
 
@@ -124,6 +125,8 @@ struct GatewaySchema {
     /// Which variables of the gateway the commands of all servers see, besides what every program needs: names, of which one
     /// that ends in `*` stands for all that begin so, or "all".
     inherit_env: Option<InheritEnv>,
+    /// Where browsers reach the gateway, where that is not the address it listens on: logins to servers come back there.
+    public_url: Option<String>,
 }
 
 #[derive(JsonSchema)]
@@ -366,6 +369,9 @@ struct ServerSchema {
     /// Which variables of the gateway the command sees, besides what every program needs and `env`: names, of which one that
     /// ends in `*` stands for all that begin so, or "all". By default what `[gateway]` says.
     inherit_env: Option<InheritEnv>,
+    /// How the gateway logs in to the server at the URL: when it asks for a login ("auto"), never ("none"), or as a table says.
+    #[schemars(extend("default" = "auto"))]
+    auth: Option<login::LoginSchema>,
 }
 
 #[derive(JsonSchema)]

@@ -80,6 +80,8 @@ pub enum LinkEvent {
     Connected,
     /// It could not be made.
     ConnectFailed,
+    /// It can not be made before a person has logged in: nothing is tried until somebody asks for it.
+    LoginNeeded,
     /// A request got an answer.
     Exchanged,
     /// A call, a stream or a listen failed.
@@ -256,6 +258,7 @@ impl LinkHealth {
                 self.failures = self.failures.saturating_add(1);
                 self.wait(now + self.pace.pause(self.failures), &mut commands);
             }
+            LinkEvent::LoginNeeded => self.phase = HealthPhase::Idle,
             LinkEvent::Exchanged => self.exchanged = true,
             LinkEvent::Failed(trouble) => self.failed(trouble, &mut commands),
             // Whoever hears the stream open lists everything by that alone.

@@ -13,6 +13,7 @@
 //! - [`HookTable`] keeps what webhooks received last; its table is `tables/hooks.rs`.
 //! - [`UseTable`] keeps which tool was used after which question; its table is `tables/uses.rs`.
 //! - [`VectorTable`] keeps what an embeddings endpoint answered; its table is `tables/vectors.rs`.
+//! - [`VaultTable`] keeps secrets for servers, sealed; its table is `tables/vault.rs`.
 
 mod audit;
 mod audit_sinks;
@@ -49,5 +50,6 @@ pub use tables::hooks::{HookTable, KeptDelivery};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};
 pub use tables::uses::{KeptUse, UseTable};
+pub use tables::vault::{VaultError, VaultTable};
 pub use tables::vectors::{VectorKey, VectorTable};
 pub use verify::{LogReport, VerifyReport, verify};

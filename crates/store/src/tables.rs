@@ -7,4 +7,5 @@ mod lists;
 pub(crate) mod servers;
 pub(crate) mod sessions;
 pub(crate) mod uses;
+pub(crate) mod vault;
 pub(crate) mod vectors;

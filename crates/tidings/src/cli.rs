@@ -182,6 +182,18 @@ pub(crate) enum CliCommand {
         /// The server, by its name in `tidings servers`.
         name: String,
     },
+    /// Log in to a server of the running gateway, for all its clients.
+    ///
+    /// The browser shows the login of the server's provider and comes back to the gateway, which keeps what it is given, sealed, and
+    /// renews it. `tidings servers` shows which servers need a login.
+    #[command(after_help = "Examples:\n  tidings login crm\n  tidings login crm --device\n  tidings login crm --paste")]
+    Login(LoginArgs),
+    /// Forget the login to a server, and end it at its provider.
+    #[command(after_help = "Example:\n  tidings logout crm")]
+    Logout {
+        /// The server, by its name in `tidings servers`.
+        server: String,
+    },
     /// Show the running gateway as a whole.
     #[command(after_help = "Example:\n  tidings status --json")]
     Status {
@@ -547,6 +559,25 @@ pub(crate) enum SearchCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// A login to begin.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LoginArgs {
+    /// The server, by its name in `tidings servers`.
+    pub(crate) server: String,
+    /// Log in on another device, by typing in a code; where the provider offers that.
+    #[arg(long, conflicts_with = "paste")]
+    pub(crate) device: bool,
+    /// The browser is on another machine: print the address of the login, and read the one that the browser comes back to.
+    #[arg(long)]
+    pub(crate) paste: bool,
+    /// Print the address, and open nothing.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// Print JSON, one object for each step, and open nothing.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A server to add.

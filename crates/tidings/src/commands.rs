@@ -15,6 +15,7 @@ mod doctor;
 mod import;
 mod init;
 mod lock;
+mod login;
 mod logs;
 mod man;
 mod manage;
@@ -68,6 +69,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Enable { name }) => manage::set_enabled(&cli, name, true).await,
         Some(CliCommand::Disable { name }) => manage::set_enabled(&cli, name, false).await,
         Some(CliCommand::Restart { name }) => manage::restart(&cli, name).await,
+        Some(CliCommand::Login(args)) => login::run(&cli, args).await,
+        Some(CliCommand::Logout { server }) => login::log_out(&cli, server).await,
         Some(CliCommand::Status { json }) => status::run(&cli, *json).await,
         Some(CliCommand::Clients { json }) => clients::run(&cli, *json).await,
         Some(CliCommand::Open { print, read_only, plain_host }) => {

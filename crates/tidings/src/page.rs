@@ -116,7 +116,11 @@ impl PageServer {
         Shell {
             now: Timestamp::now(),
             form_token,
-            failing: catalogue.servers.iter().filter(|server| server.state == ServerState::Failing).count(),
+            failing: catalogue
+                .servers
+                .iter()
+                .filter(|server| matches!(server.state, ServerState::Failing | ServerState::NeedsLogin))
+                .count(),
             waiting: self.0.gateway.approvals().iter().filter(|pending| !pending.held.rejected).count(),
             last_change: self.0.changes.read(newest).await.map_or(0, |found| found.last),
         }

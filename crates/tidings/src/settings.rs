@@ -52,6 +52,7 @@ impl LoadedConfig {
             notice: None,
             search: Default::default(),
             keeps_first_sight: true,
+            logins: None,
         }
     }
 }

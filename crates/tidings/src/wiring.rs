@@ -1,6 +1,7 @@
 //! From the configuration's plan to the engine's. The only place that knows both; it decides nothing that one of them could.
 
 mod containers;
+mod logins;
 mod projects;
 mod registry_tools;
 mod unready;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, ExposeSetting, ServerConfig, TransportConfig};
+use tidings_config::{Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
     AuditTrail, Gateway, GatewayStart, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin,
     OwnLinkLimits, ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
@@ -22,13 +23,15 @@ use tidings_engine::{
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
 use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
+use tidings_login::Logins;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::StaticModel;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, ServerTable, Store, UseTable, VectorTable};
 use tidings_upstream::{
-    EraChoice, HttpSpec, InheritEnv, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec,
+    EraChoice, HttpSpec, InheritEnv, LinkConnector, ProcessLauncher, ServerSpec, SharedCredential, StdioSpec,
+    TransportSpec,
 };
 use tidings_watch::WebhookSet;
 
@@ -38,6 +41,7 @@ use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::lock_files::{LockFiles, LockPaths};
 use crate::secret;
+pub(crate) use logins::open as open_logins;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
 use unready::ServerFault;
@@ -68,6 +72,8 @@ pub(crate) struct GatewayInputs {
     pub(crate) search: SearchTables,
     /// Whether the lock is written when a server is trusted at first sight: not for the length of one command.
     pub(crate) keeps_first_sight: bool,
+    /// The logins to servers, where they are kept.
+    pub(crate) logins: Option<Logins>,
 }
 
 impl GatewayInputs {
@@ -104,6 +110,7 @@ pub(crate) struct PreparedGateway {
     consent: Option<PathBuf>,
     path: GatewayPath,
     seal_key: SealKey,
+    logins: Option<Logins>,
 }
 
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
@@ -135,8 +142,19 @@ pub(crate) fn prepare(
     ground: GatewayInputs,
     data: Option<&DataDir>,
 ) -> Result<PreparedGateway, CommandFailure> {
-    let GatewayInputs { mut config, file, text, consent, table, listeners, hooks, notice, search, keeps_first_sight } =
-        ground;
+    let GatewayInputs {
+        mut config,
+        file,
+        text,
+        consent,
+        table,
+        listeners,
+        hooks,
+        notice,
+        search,
+        keeps_first_sight,
+        logins,
+    } = ground;
     let config_file = file.as_ref().map(|(file, _)| file.as_path());
     let locks = Arc::new(LockFiles::new(config_file, data.map(DataDir::path), keeps_first_sight));
     let path = own_path(file.as_ref().map(|(file, _)| file.as_path()))?;
@@ -162,6 +180,7 @@ pub(crate) fn prepare(
         listeners,
         inherit_env,
         locks,
+        logins: logins.clone(),
     });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
@@ -206,6 +225,7 @@ pub(crate) fn prepare(
         consent,
         path,
         seal_key: seal_key(data),
+        logins,
     })
 }
 
@@ -218,6 +238,11 @@ impl PreparedGateway {
     /// The search of the gateway that is started.
     pub(crate) fn search(&self) -> Arc<SearchService> {
         Arc::clone(&self.search)
+    }
+
+    /// The logins to servers, where they are kept.
+    pub(crate) fn logins(&self) -> Option<Logins> {
+        self.logins.clone()
     }
 
     /// The webhooks, to be reached over HTTP.
@@ -291,6 +316,13 @@ impl PreparedGateway {
             Gateway::start(GatewayStart { settings, plans, connector: self.connector, only_client, journal, audit });
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
+        if let Some(logins) = &self.logins {
+            let registry = self.registry.clone();
+            logins.attach(Arc::new(move |name| {
+                let registry = registry.clone();
+                Box::pin(async move { registry.restart(&name).await.map_err(|refusal| refusal.to_string()) })
+            }));
+        }
         gateway.accompany(Arc::clone(&self.planner.locks).follow(gateway.clone(), gateway.draining()));
         gateway
     }
@@ -308,6 +340,7 @@ struct EnginePlans {
     inherit_env: tidings_config::InheritEnv,
     /// Where it is kept which definitions are approved.
     locks: Arc<LockFiles>,
+    logins: Option<Logins>,
 }
 
 impl EnginePlans {
@@ -472,14 +505,32 @@ impl EnginePlans {
                 unready::refused(word(transport), ServerFault::OwnAddress { url: url.clone() })
             }
             TransportConfig::Http { url, headers } => {
-                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() }))
+                let credential = self.credential(server, url, headers);
+                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), credential }))
             }
             TransportConfig::Sse { url, headers } => {
-                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() }))
+                let credential = self.credential(server, url, headers);
+                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone(), credential }))
             }
             TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
             TransportConfig::Project { dir, env } => self.projects.source(dir, env),
         }
+    }
+}
+
+impl EnginePlans {
+    /// Who logs in to a server, unless it is given a header for that.
+    fn credential(&self, server: &ServerConfig, url: &str, headers: &[(String, String)]) -> Option<SharedCredential> {
+        let logins = self.logins.as_ref()?;
+        let settings = match &server.auth {
+            LoginSetting::Off => return None,
+            LoginSetting::Auto if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) => {
+                return None;
+            }
+            LoginSetting::Auto => None,
+            LoginSetting::As(config) => Some(logins::settings(config)),
+        };
+        logins.credential(&server.name, url, settings)
     }
 }
 

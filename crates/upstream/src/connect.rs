@@ -242,7 +242,10 @@ fn may_be_sse(error: &LinkError) -> bool {
 
 /// Whether a failure shows that the server has a stream of that transport all the same.
 fn is_about_sse(error: &LinkError) -> bool {
-    matches!(error.cause(), LinkError::Unusable(_) | LinkError::Refused(_) | LinkError::Unauthorized(_))
+    matches!(
+        error.cause(),
+        LinkError::Unusable(_) | LinkError::Refused(_) | LinkError::Unauthorized(_) | LinkError::NeedsLogin(_)
+    )
 }
 
 enum OpenTransport {

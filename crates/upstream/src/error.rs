@@ -36,6 +36,15 @@ pub enum LinkError {
     /// Credentials are missing or wrong.
     #[error("wants authentication (HTTP status {0}); set `headers` for it in the configuration")]
     Unauthorized(u16),
+    /// A person has to log in, as the words say. It did not read what it refused.
+    #[error("needs a login{0}")]
+    NeedsLogin(String),
+    /// A person has to allow more for this request; others are carried out.
+    #[error("needs a login{0}")]
+    NeedsMore(String),
+    /// The token of the server can not be renewed for now.
+    #[error("can not be logged in to: {0}")]
+    LoginUnavailable(String),
     /// The server refuses a session that was good, with this status. It did not run what it refused.
     #[error("ended the session (HTTP status {0})")]
     SessionRefused(u16),
@@ -85,6 +94,11 @@ pub enum LinkError {
 }
 
 impl LinkError {
+    /// Whether nothing helps but a person who logs in.
+    pub fn needs_login(&self) -> bool {
+        matches!(self.cause(), Self::NeedsLogin(_))
+    }
+
     /// The error itself, without the words around it.
     pub fn cause(&self) -> &Self {
         match self {

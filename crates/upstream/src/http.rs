@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::credential::{HeldCredential, SharedCredential};
 use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::spec::HttpSpec;
 use crate::{CallStream, LinkError, MAX_MESSAGE, ShownUrl};
@@ -62,6 +63,11 @@ pub(crate) struct HttpLinkShared {
     shown: Box<str>,
     to: Arc<HttpDestination>,
     configured: HeaderMap,
+    credential: Option<SharedCredential>,
+    /// Whether the configuration says that the server wants a token. Read once: calls ask for it.
+    expects_refusals: bool,
+    /// Whether newer tokens are taken over as they come: only where there is one.
+    follows_credential: AtomicBool,
     state: RwLock<Arc<HttpLinkState>>,
     pub(crate) sink: Arc<dyn MessageSink>,
     pub(crate) stop: CancellationToken,
@@ -81,6 +87,8 @@ pub(crate) struct HttpLinkState {
     pub(crate) era: Era,
     revision: Option<HeaderValue>,
     session: Option<HeaderValue>,
+    /// The token that the headers hold.
+    held: Option<HeldCredential>,
     /// Headers that every request carries. Made when one of them changes, and not for each request.
     pub(crate) headers: HeaderMap,
 }
@@ -111,6 +119,9 @@ fn base_headers(configured: &HeaderMap, state: &HttpLinkState) -> HeaderMap {
     if let Some(revision) = &state.revision {
         headers.insert(VERSION, revision.clone());
     }
+    if let Some(held) = &state.held {
+        headers.insert(AUTHORIZATION, held.header.clone());
+    }
     headers
 }
 
@@ -125,14 +136,21 @@ impl HttpLink {
         let url: Uri =
             spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", ShownUrl::of(&spec.url))))?;
         let configured = configured_headers(spec)?;
-        let mut state = HttpLinkState { era, revision: None, session: None, headers: HeaderMap::new() };
+        let credential = spec.credential.clone();
+        let held = credential.as_ref().and_then(SharedCredential::now);
+        let mut state = HttpLinkState { era, revision: None, session: None, held, headers: HeaderMap::new() };
         state.headers = base_headers(&configured, &state);
-        Ok(Arc::new(Self {
+        let is_held = state.held.is_some();
+        let expects_refusals = credential.as_ref().is_some_and(|credential| credential.0.expects_refusals());
+        let link = Arc::new(Self {
             shared: Arc::new(HttpLinkShared {
                 client,
                 to: Arc::new(HttpDestination::new(&url)?),
                 shown: ShownUrl::of(&spec.url).to_string().into(),
                 configured,
+                credential,
+                expects_refusals,
+                follows_credential: AtomicBool::new(false),
                 state: RwLock::new(Arc::new(state)),
                 sink,
                 stop: CancellationToken::new(),
@@ -144,7 +162,11 @@ impl HttpLink {
                 closed: CancellationToken::new(),
                 push_unsupported: AtomicBool::new(false),
             }),
-        }))
+        });
+        if is_held {
+            link.shared.follow_credential();
+        }
+        Ok(link)
     }
 
     /// The era of the messages from now on.
@@ -190,6 +212,58 @@ impl HttpLinkShared {
             let session = session.clone();
             self.update(|state| state.session = Some(session));
         }
+    }
+
+    /// Whether a request is kept until it is answered, because it may have to be sent again with another token. Not where nothing is
+    /// known of one: most servers want none.
+    pub(crate) fn may_resend(&self, state: &HttpLinkState) -> bool {
+        state.held.is_some() || self.expects_refusals || (!state.is_settled() && self.credential.is_some())
+    }
+
+    /// The server refused the credentials of a request, which it did not read. Gives the state to send it with once more; an error where
+    /// there is none.
+    pub(crate) async fn credentials_refused(
+        self: &Arc<Self>,
+        sent: &HttpLinkState,
+        answer: &Response<HttpBody>,
+    ) -> Result<Arc<HttpLinkState>, LinkError> {
+        let status = answer.status().as_u16();
+        let Some(credential) = &self.credential else { return Err(LinkError::Unauthorized(status)) };
+        let held = credential.another(sent.held.as_ref(), status, answer.headers()).await?;
+        self.take_credential(held);
+        self.follow_credential();
+        Ok(self.state())
+    }
+
+    fn take_credential(&self, held: HeldCredential) {
+        let is_newer = |state: &HttpLinkState| state.held.as_ref().is_none_or(|old| old.generation < held.generation);
+        if is_newer(&self.state()) {
+            self.update(|state| state.held = Some(held));
+        }
+    }
+
+    /// Takes newer tokens over as they come, for as long as the link lives.
+    fn follow_credential(self: &Arc<Self>) {
+        let Some(credential) = self.credential.clone() else { return };
+        if self.follows_credential.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (link, stop, mut held) = (Arc::downgrade(self), self.stop.clone(), credential.0.held());
+        self.tasks.spawn(async move {
+            loop {
+                let newer = held.borrow_and_update().clone();
+                match (link.upgrade(), newer) {
+                    (None, _) => return,
+                    (Some(link), Some(newer)) => link.take_credential(newer),
+                    // Withdrawn: the server is about to refuse what is sent, and then everybody hears why.
+                    (Some(_), None) => {}
+                }
+                tokio::select! {
+                    changed = held.changed() => if changed.is_err() { return },
+                    () = stop.cancelled() => return,
+                }
+            }
+        });
     }
 
     /// Sends a request to the endpoint.
@@ -330,6 +404,7 @@ pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, LinkError
 /// Posts a message that wants no answer.
 async fn post(shared: Arc<HttpLinkShared>, message: Bytes) {
     let headers = shared.state().headers.clone();
+    // A token that ends just now costs a notification; the next call has it renewed.
     let request = shared.request(http::Method::POST, headers, message);
     match shared.fetch(request, POST).await {
         Ok(answer) if answer.status().is_success() => {}

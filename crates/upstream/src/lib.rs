@@ -10,6 +10,7 @@
 mod call;
 mod connect;
 mod container;
+mod credential;
 mod environment;
 mod error;
 mod handshake;
@@ -29,6 +30,7 @@ mod stdio;
 pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
 pub use connect::{ConnectedLink, LinkConnector};
 pub use container::PullProgress;
+pub use credential::{CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential, SharedCredential};
 pub use environment::InheritEnv;
 pub use error::LinkError;
 pub use handshake::{OwnIntroduction, ServerHello};

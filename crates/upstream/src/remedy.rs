@@ -155,11 +155,11 @@ mod tests {
     }
 
     fn url(url: &str, error: LinkError) -> String {
-        said(TransportSpec::Http(HttpSpec { url: url.into(), headers: Vec::new() }), error)
+        said(TransportSpec::Http(HttpSpec { url: url.into(), headers: Vec::new(), credential: None }), error)
     }
 
     fn stream(url: &str, error: LinkError) -> String {
-        said(TransportSpec::Sse(HttpSpec { url: url.into(), headers: Vec::new() }), error)
+        said(TransportSpec::Sse(HttpSpec { url: url.into(), headers: Vec::new(), credential: None }), error)
     }
 
     // edges F15

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tidings_container_spec::ContainerSpec;
 
+use crate::credential::SharedCredential;
 use crate::environment::InheritEnv;
 
 /// A server, as configured.
@@ -52,6 +53,8 @@ pub struct HttpSpec {
     pub url: String,
     /// Added to every request.
     pub headers: Vec<(String, String)>,
+    /// Who has the token that it is sent, and gets another when it refuses one.
+    pub credential: Option<SharedCredential>,
 }
 
 /// Which era to speak with a server.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tidings_sync::Lock;
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::call_channel;
+use crate::credential::{HeldCredential, SharedCredential};
 use crate::http::client::{chunk, read_all};
 use crate::http::{AGENT, BOTH, HttpBody, HttpClient, HttpDestination, JSON, LAST_POSTS, POST, configured_headers};
 use crate::link::{Link, MessageSink, OutgoingRequest};
@@ -48,6 +49,7 @@ struct SseLinkShared {
     /// Where messages are posted.
     to: Arc<HttpDestination>,
     headers: HeaderMap,
+    credential: Option<SharedCredential>,
     /// The server is introduced: from then on a refusal is about the session.
     settled: AtomicBool,
     /// Calls whose posts were not answered yet. Each ends with its post, or with the link.
@@ -72,9 +74,23 @@ impl SseLink {
             spec.url.parse().map_err(|e| LinkError::Unreachable(format!("{}: {e}", ShownUrl::of(&spec.url))))?;
         let mut headers = configured_headers(spec)?;
         headers.insert(USER_AGENT, AGENT);
-        let late = Err(LinkError::HandshakeTimeout(OPENING.as_secs()));
-        let opening = tokio::time::timeout(OPENING, open_stream(&client, &url, headers.clone()));
-        let (stream, endpoint) = opening.await.unwrap_or(late)?;
+        let late = LinkError::HandshakeTimeout(OPENING.as_secs());
+        let credential = spec.credential.clone();
+        let mut held = credential.as_ref().and_then(SharedCredential::now);
+        let mut is_first = true;
+        let (stream, endpoint) = loop {
+            let opening = open_stream(&client, &url, with_credential(headers.clone(), held.as_ref()));
+            match tokio::time::timeout(OPENING, opening).await.unwrap_or_else(|_| Err(late.clone()))? {
+                StreamAnswer::Open(stream, endpoint) => break (*stream, endpoint),
+                StreamAnswer::Refused(answer) => match &credential {
+                    Some(credential) if std::mem::take(&mut is_first) => {
+                        let status = answer.status().as_u16();
+                        held = Some(credential.another(held.as_ref(), status, answer.headers()).await?);
+                    }
+                    _ => return Err(refusal(*answer, false).await),
+                },
+            }
+        };
         headers.insert(CONTENT_TYPE, JSON);
         headers.insert(ACCEPT, BOTH);
         let shared = Arc::new(SseLinkShared {
@@ -82,6 +98,7 @@ impl SseLink {
             client,
             to: Arc::new(HttpDestination::new(&endpoint)?),
             headers,
+            credential,
             settled: AtomicBool::new(false),
             on_their_way: Lock::default(),
             stop: CancellationToken::new(),
@@ -122,13 +139,31 @@ impl OpenStream {
     }
 }
 
-async fn open_stream(client: &HttpClient, url: &Uri, mut headers: HeaderMap) -> Result<(OpenStream, Uri), LinkError> {
+/// What came of asking for the stream.
+enum StreamAnswer {
+    Open(Box<OpenStream>, Uri),
+    /// The credentials are refused.
+    Refused(Box<Response<HttpBody>>),
+}
+
+/// The headers of a request with the token in use.
+fn with_credential(mut headers: HeaderMap, held: Option<&HeldCredential>) -> HeaderMap {
+    if let Some(held) = held {
+        headers.insert(AUTHORIZATION, held.header.clone());
+    }
+    headers
+}
+
+async fn open_stream(client: &HttpClient, url: &Uri, mut headers: HeaderMap) -> Result<StreamAnswer, LinkError> {
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.uri_mut() = url.clone();
     *request.headers_mut() = headers;
     let answer = client.send(request).await?;
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if answer.status() == StatusCode::UNAUTHORIZED {
+        return Ok(StreamAnswer::Refused(Box::new(answer)));
+    }
     if !answer.status().is_success() {
         return Err(refusal(answer, false).await);
     }
@@ -140,7 +175,7 @@ async fn open_stream(client: &HttpClient, url: &Uri, mut headers: HeaderMap) -> 
         let event = stream.next().await?;
         if event.event == "endpoint" {
             let endpoint = endpoint::resolve(url, &String::from_utf8_lossy(&event.data))?;
-            return Ok((stream, endpoint));
+            return Ok(StreamAnswer::Open(Box::new(stream), endpoint));
         }
     }
 }
@@ -247,17 +282,23 @@ impl SseLinkShared {
         self.posts.spawn(Arc::clone(self).post_notice(message));
     }
 
-    fn request(&self, body: Bytes) -> Request<Full<Bytes>> {
+    fn request(&self, body: Bytes, held: Option<&HeldCredential>) -> Request<Full<Bytes>> {
         assert_outgoing(&body);
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = http::Method::POST;
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = with_credential(self.headers.clone(), held);
         request
+    }
+
+    /// The token in use.
+    fn held(&self) -> Option<HeldCredential> {
+        self.credential.as_ref().and_then(SharedCredential::now)
     }
 
     /// Posts a message that wants no answer.
     async fn post_notice(self: Arc<Self>, message: Bytes) {
-        let answer = self.client.fetch_from(&self.to, self.request(message), POST, MAX_MESSAGE).await;
+        let answer =
+            self.client.fetch_from(&self.to, self.request(message, self.held().as_ref()), POST, MAX_MESSAGE).await;
         match answer {
             Ok(answer) if answer.status().is_success() => {}
             Ok(answer) => tracing::debug!(server = %self.pipe.name(), status = %answer.status(), "message refused"),
@@ -289,7 +330,16 @@ impl SseLinkShared {
 
     /// Posts a message; gives what the server answered it with, if that is a message.
     async fn post(&self, message: Bytes) -> Result<Bytes, LinkError> {
-        let answer = self.client.send_to(&self.to, self.request(message)).await?;
+        let held = self.held();
+        // Kept only where it may have to be sent again.
+        let again = held.is_some().then(|| message.clone());
+        let mut answer = self.client.send_to(&self.to, self.request(message, held.as_ref())).await?;
+        if let (Some(credential), Some(message), StatusCode::UNAUTHORIZED) = (&self.credential, again, answer.status())
+        {
+            // Once, and only with a newer token: it did not read what it refused.
+            let newer = credential.another(held.as_ref(), answer.status().as_u16(), answer.headers()).await?;
+            answer = self.client.send_to(&self.to, self.request(message, Some(&newer))).await?;
+        }
         if !answer.status().is_success() {
             return Err(refusal(answer, self.settled.load(Ordering::Relaxed)).await);
         }

@@ -53,7 +53,7 @@ fn server() -> Value {
         "name": text("Its name in the gateway."),
         "prefix": text("What stands before __ in the names of its tools and prompts."),
         "source": text("file or runtime."),
-        "state": text("ready, connecting, failing, disabled or not-started."),
+        "state": text("ready, connecting, failing, needs login, disabled or not-started."),
         "since": text("Since when, as an RFC 3339 time."),
         "revision": text("The protocol revision it speaks."),
         "era": text("legacy or modern."),
@@ -124,6 +124,7 @@ pub(super) fn status() -> Value {
         "ready": count("Connected."),
         "connecting": count("On the way."),
         "failing": count("Not connected; tried again."),
+        "needs_login": count("Not connected before somebody has logged in."),
         "not_running": count("Disabled, or not started."),
     });
     let configuration = json!({
@@ -136,7 +137,7 @@ pub(super) fn status() -> Value {
         "version": text("The gateway's version."),
         "entries": count("How many entries there are in all sources."),
         "sources": list(&source(json!({})), "Where entries come from."),
-        "servers": object(&servers, &["running", "ready", "connecting", "failing", "not_running"]),
+        "servers": object(&servers, &["running", "ready", "connecting", "failing", "needs_login", "not_running"]),
         "survives_restart": flag("Whether servers that are added now are started again after a restart."),
         "configuration": object(&configuration, &["needs_restart"]),
     });

@@ -46,6 +46,7 @@ impl RegistryToolSet {
                 "ready": count(ServerState::Ready),
                 "connecting": count(ServerState::Connecting),
                 "failing": count(ServerState::Failing),
+                "needs_login": count(ServerState::NeedsLogin),
                 "not_running": idle.count(),
             },
             "survives_restart": state.kept,

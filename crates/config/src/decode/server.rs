@@ -1,9 +1,10 @@
 //! `[servers.X]`.
 
-use super::container;
+use super::{container, login};
 use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
+use crate::plan::login::LoginSetting;
 use crate::plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
@@ -121,6 +122,17 @@ pub(super) fn common(
     if let (Some(_), Some(kind)) = (&inherit_env, other) {
         section.fault("inherit_env", ConfigFault::DoesNotApply { kind });
     }
+    // Files of clients may have a key of that name that means something else.
+    let auth = section.reading.is_native().then(|| login::login(section)).flatten();
+    let elsewhere = match &transport {
+        None | Some(TransportConfig::Http { .. } | TransportConfig::Sse { .. }) => None,
+        Some(TransportConfig::Stdio { .. }) => Some("command"),
+        Some(TransportConfig::Container(_)) => Some("container"),
+        Some(TransportConfig::Project { .. }) => Some("project"),
+    };
+    if let (Some(_), Some(kind)) = (auth.as_ref().filter(|auth| **auth != LoginSetting::Auto), elsewhere) {
+        section.fault("auth", ConfigFault::DoesNotApply { kind });
+    }
     let approvals =
         [("auto", ApprovalSetting::Auto), ("changed", ApprovalSetting::Changed), ("manual", ApprovalSetting::Manual)];
     let approve = section.choice("approve", &approvals);
@@ -141,6 +153,7 @@ pub(super) fn common(
         approve: approve.unwrap_or_default(),
         held: held.unwrap_or_default(),
         inherit_env,
+        auth: auth.unwrap_or_default(),
         // Taken here, so that what one server lacks is not told of the next one.
         problem: section.reading.take_missing(),
     })

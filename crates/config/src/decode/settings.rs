@@ -8,6 +8,7 @@ use crate::plan::gateway::{
     RegistryToolsSetting, ViewSetting,
 };
 use crate::read::TableSection;
+use crate::read::forms::http_url;
 use crate::tree::ConfigValue;
 
 /// More items than this on a page are no page.
@@ -41,6 +42,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let (session_links, session_links_per_client) = (links("session_links"), links("session_links_per_client"));
     let session_link_idle = section.positive_duration("session_link_idle").unwrap_or(default.session_link_idle);
     let inherit_env = super::server::inherit_env(&mut section).unwrap_or_default();
+    let public_url = http_url(&mut section, "public_url");
     section.finish();
     GatewaySettings {
         listen,
@@ -60,6 +62,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
         session_links_per_client: session_links_per_client.unwrap_or(default.session_links_per_client),
         session_link_idle,
         inherit_env,
+        public_url,
     }
 }
 

@@ -46,6 +46,8 @@ pub struct GatewaySettings {
     pub session_link_idle: Duration,
     /// What commands see of the gateway's own environment.
     pub inherit_env: InheritEnv,
+    /// Where browsers and others reach the gateway, where that is not where it listens.
+    pub public_url: Option<String>,
 }
 
 impl Default for GatewaySettings {
@@ -67,6 +69,7 @@ impl Default for GatewaySettings {
             session_links_per_client: 16,
             session_link_idle: Duration::from_secs(10 * 60),
             inherit_env: InheritEnv::default(),
+            public_url: None,
         }
     }
 }

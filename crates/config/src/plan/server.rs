@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::filter::ToolFilter;
+use super::login::LoginSetting;
 use super::{name_prefix, uri_prefix};
 use crate::redact::without_secrets;
 use tidings_container_spec::ContainerSpec;
@@ -42,6 +43,8 @@ pub struct ServerConfig {
     pub held: HeldSetting,
     /// What a command sees of the gateway's own environment, when not as in `[gateway]`.
     pub inherit_env: Option<InheritEnv>,
+    /// How the gateway logs in to it.
+    pub auth: LoginSetting,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
     pub problem: Option<String>,
 }
@@ -65,6 +68,7 @@ impl ServerConfig {
             approve: ApprovalSetting::default(),
             held: HeldSetting::default(),
             inherit_env: None,
+            auth: LoginSetting::default(),
             problem: None,
         }
     }

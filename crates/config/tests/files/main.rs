@@ -4,6 +4,7 @@
 mod accepted;
 mod catalogue;
 mod clients;
+mod logins;
 mod reference;
 mod refused;
 mod shape;

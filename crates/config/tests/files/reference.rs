@@ -11,7 +11,7 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 12] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("[gateway]", "Gateway"),
     ("[notifications]", "Notifications"),
     ("[search]", "Search"),
@@ -19,6 +19,7 @@ const SECTIONS: [(&str, &str); 12] = [
     ("[audit]", "Audit"),
     ("[servers.NAME]", "Server"),
     ("tools of [servers.NAME]", "Tools"),
+    ("[servers.NAME.auth]", "Login"),
     ("[watch.NAME]", "Watch"),
     ("[auth]", "Auth"),
     ("tokens of [auth]", "Token"),

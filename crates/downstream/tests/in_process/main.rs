@@ -70,7 +70,7 @@ fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
 }
 
 fn at_url(server: &Server) -> TransportSpec {
-    TransportSpec::Http(HttpSpec { url: server.url(), headers: Vec::new() })
+    TransportSpec::Http(HttpSpec { url: server.url(), headers: Vec::new(), credential: None })
 }
 
 fn as_process(server: &Server) -> TransportSpec {

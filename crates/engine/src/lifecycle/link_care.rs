@@ -88,7 +88,7 @@ fn show(catalogue: &CatalogueStore, watch: &LinkWatch, server: &Server, state: L
             let error = watch.last_error();
             let words = error.as_ref().map(LinkError::to_string);
             tracing::warn!(server = %server.plan.name, error = words, "does not answer");
-            server.set_state(catalogue, ServerState::Failing, error.as_ref());
+            server.set_state(catalogue, ServerState::after(error.as_ref()), error.as_ref());
         }
         LinkState::Ready => {
             tracing::info!(server = %server.plan.name, "answers again");

@@ -40,13 +40,22 @@ impl ServerLifecycle {
                 () = self.runtime.stop.cancelled() => break,
             };
             tracing::warn!(server = %server.plan.name, %error, "server failed");
-            server.set_state(&self.catalogue, ServerState::Failing, Some(&error));
+            let needs_login = error.needs_login();
+            if needs_login {
+                // A state and not a failure that passes: nothing is tried until somebody has logged in.
+                server.health().tell(LinkEvent::LoginNeeded);
+                forget_commands(&server);
+            }
+            server.set_state(&self.catalogue, ServerState::after(Some(&error)), Some(&error));
+            if needs_login {
+                server.health().done();
+            }
             // Its last lists are still served, but no longer called fresh.
             server.mark_stale(&self.catalogue);
             // Whoever asked for a restart waits for the first attempt, not for the first success.
             presence.settle_restart(Err(&error));
             tokio::select! {
-                () = connect_due(&server) => {}
+                () = connect_due(&server), if !needs_login => {}
                 () = presence.restart_asked() => self.restart_now(&server).await,
                 () = presence.gone.cancelled() => break,
                 () = self.runtime.stop.cancelled() => break,

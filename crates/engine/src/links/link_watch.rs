@@ -219,8 +219,12 @@ pub(crate) fn trouble_of(error: &LinkError) -> Option<RequestTrouble> {
         LinkError::Unreachable(_) => RequestTrouble::Unsent,
         LinkError::Broken(_) | LinkError::Lost | LinkError::Silent(_) => RequestTrouble::Broken,
         // Something answered, so the connection works; whether the server behind it does is for the check to find out.
-        LinkError::Status { .. } | LinkError::Unauthorized(_) | LinkError::Protocol(_) => RequestTrouble::NoAnswer,
-        LinkError::SessionRefused(_) => RequestTrouble::SessionRefused,
+        LinkError::Status { .. }
+        | LinkError::Unauthorized(_)
+        | LinkError::LoginUnavailable(_)
+        | LinkError::Protocol(_) => RequestTrouble::NoAnswer,
+        // Definite as well: nothing is let in over this link any more.
+        LinkError::SessionRefused(_) | LinkError::NeedsLogin(_) => RequestTrouble::SessionRefused,
         LinkError::WrongEra(_) => RequestTrouble::WrongEra,
         _ => return None,
     })

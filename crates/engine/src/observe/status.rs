@@ -40,6 +40,8 @@ pub enum ServerState {
     Ready,
     /// Not connected; tried again by itself.
     Failing,
+    /// Not connected, and not tried again before a person has logged in.
+    NeedsLogin,
 }
 
 impl ServerState {
@@ -49,7 +51,13 @@ impl ServerState {
             Self::Connecting => "connecting",
             Self::Ready => "ready",
             Self::Failing => "failing",
+            Self::NeedsLogin => "needs login",
         }
+    }
+
+    /// The state of a server without a link, by the reason why there is none.
+    pub(crate) fn after(error: Option<&LinkError>) -> Self {
+        if error.is_some_and(LinkError::needs_login) { Self::NeedsLogin } else { Self::Failing }
     }
 }
 

@@ -7,6 +7,7 @@ mod calls;
 mod deliveries;
 mod drives;
 mod generate;
+mod grant_keeper;
 mod increments;
 mod ledger;
 mod link_health;

@@ -117,10 +117,10 @@ impl ServerPlanner for Plans {
                 inherit_env: Default::default(),
             }),
             TransportConfig::Http { url, headers } => {
-                TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone() })
+                TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), credential: None })
             }
             TransportConfig::Sse { url, headers } => {
-                TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone() })
+                TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone(), credential: None })
             }
             _ => panic!("this house has neither containers nor projects"),
         };

@@ -11,7 +11,7 @@ use crate::screens::feed::encoded;
 pub struct ServerView {
     /// Its configured name.
     pub name: String,
-    /// `ready`, `connecting`, `failing`, `disabled`.
+    /// `ready`, `connecting`, `failing`, `needs login`, `disabled`.
     pub state: String,
     /// Where it is configured.
     pub source: String,
@@ -57,7 +57,7 @@ pub struct ServerScreen {
 
 fn rank(state: &str) -> u8 {
     match state {
-        "failing" => 0,
+        "failing" | "needs login" => 0,
         "connecting" => 1,
         "ready" => 2,
         _ => 3,
@@ -66,7 +66,7 @@ fn rank(state: &str) -> u8 {
 
 fn state(state: &str) -> Markup {
     let (shape, class) = match state {
-        "failing" => ("▲", "bad"),
+        "failing" | "needs login" => ("▲", "bad"),
         "connecting" => ("◐", "wait"),
         "ready" => ("●", "ok"),
         _ => ("○", "off"),

@@ -47,7 +47,10 @@ pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailur
     };
     match said? {
         ApiReply::Done(server) => {
-            println!("Added {name}: {}.", counts(&server));
+            match server["state"] == "needs login" {
+                true => println!("Added {name}. It needs a login: tidings login {name}"),
+                false => println!("Added {name}: {}.", counts(&server)),
+            }
             Ok(())
         }
         ApiReply::Refused { detail, .. } => Err(CommandFailure::Failed(detail)),

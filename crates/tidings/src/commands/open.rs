@@ -37,7 +37,7 @@ pub(super) async fn run(cli: &Cli, args: &OpenArgs) -> Result<(), CommandFailure
 }
 
 /// Whether a browser could be asked to show it.
-fn show(url: &str) -> bool {
+pub(super) fn show(url: &str) -> bool {
     let chosen = std::env::var("BROWSER").ok().filter(|browser| !browser.is_empty());
     let system = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     // Without a screen xdg-open starts a text browser on this very terminal.

@@ -41,6 +41,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         )));
     }
     let has_tokens = config.auth.is_some();
+    let public_url = config.gateway.public_url.clone();
     let data = DataDir::find(cli.data.as_deref())?;
     let mut not_kept = Vec::new();
     let token = data.admin_token().or_else(|failure| {
@@ -63,6 +64,12 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);
     inputs.search = wiring::search_tables(&store);
+    let logins = wiring::open_logins(&store, Some(&data));
+    let url = format!("http://{}", banner::reachable(address));
+    if let Some(logins) = &logins {
+        logins.reached_at(public_url.as_deref().unwrap_or(&url));
+    }
+    inputs.logins = logins.clone();
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());
     let consent = prepared.consent();
@@ -74,7 +81,6 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let gateway = prepared.start(None, Some(feed::journal(&log, names.clone())), trail);
     // What changes before this is weighed without the names of other servers' tools.
     names.begin(&gateway);
-    let url = format!("http://{}", banner::reachable(address));
     let announced = data.announce(&url);
     if matches!(announced, AnnouncedGateway::Here { .. }) {
         // Only the gateway that owns the directory: two would write into one file.
@@ -108,6 +114,14 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         ..EndpointOptions::default()
     };
     let changes = registry.clone();
+    let browsers = logins.clone().map(|logins| {
+        let admins = access.admins.clone();
+        let asker_of = move |token: &str| {
+            let principal = admins.principal(Some(format!("Bearer {token}").as_bytes()));
+            principal.filter(|principal| principal.is_admin()).map(|principal| principal.name.to_string())
+        };
+        tidings_login::routes(logins, has_tokens.then(|| Arc::new(asker_of) as _))
+    });
     let parts = AdminParts {
         gateway: gateway.clone(),
         registry,
@@ -116,15 +130,20 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         changes: log.clone(),
         audit: audit.clone(),
         links: Some(Arc::new(page.clone())),
+        logins: logins.clone(),
     };
     let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens)
         .merge(hooks)
-        .merge(page.router());
+        .merge(page.router())
+        .merge(browsers.unwrap_or_default());
     http::serve(listener, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);
     let _ = reloading.await;
     gateway.shutdown().await;
+    if let Some(logins) = logins {
+        logins.close().await;
+    }
     // Before the store is: a change under way either is kept there, or never happened.
     changes.close().await;
     // Last: the end of a server is a change that belongs in the log.

@@ -100,7 +100,7 @@ fn style(state: &str, is_well: bool) -> anstyle::Style {
     match state {
         "ready" if is_well => CAME,
         "disabled" => DIM,
-        "failing" => WENT,
+        "failing" | "needs login" => WENT,
         _ => OTHER,
     }
 }

@@ -23,8 +23,10 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     println!("  running for    {} (process {})", ago(&status["started"]), status["pid"]);
     let servers = &status["servers"];
     let failing = servers["failing"].as_u64().unwrap_or(0);
-    let remedy = if failing > 0 { ": tidings servers" } else { "" };
-    println!("  servers        {} ready, {failing} failing{remedy}", servers["ready"]);
+    let logins = servers["needs_login"].as_u64().unwrap_or(0);
+    let remedy = if failing + logins > 0 { ": tidings servers" } else { "" };
+    let logins = if logins > 0 { format!(", {logins} without a login") } else { String::new() };
+    println!("  servers        {} ready, {failing} failing{logins}{remedy}", servers["ready"]);
     println!("  connected      {}", status["sessions"]);
     println!("  in flight      {}", status["requests_in_flight"]);
     if let Some(problem) = status["search"]["endpoint"]["problem"].as_str() {

@@ -32,6 +32,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Command
     }
     ground.notice = notice;
     let data = DataDir::find(cli.data.as_deref()).ok();
+    ground.logins = wiring::open_logins(&store, data.as_ref());
     serve(wiring::prepare(cli, ground, data.as_ref())?, store).await
 }
 
@@ -72,7 +73,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     ending::stop_on_signal(stop.clone());
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
     let log = feed::log(store);
-    let registry = prepared.registry();
+    let (registry, logins) = (prepared.registry(), prepared.logins());
     let reloading = tokio::spawn(reload::follow(registry.clone(), prepared.consent(), stop.clone()));
     let names = ToolNames::default();
     let journal = feed::journal(&log, names.clone());
@@ -92,6 +93,9 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     stop.cancel();
     let _ = reloading.await;
     registry.close().await;
+    if let Some(logins) = logins {
+        logins.close().await;
+    }
     log.close().await;
     if let Some(audit) = audit {
         audit.close().await;

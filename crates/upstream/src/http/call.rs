@@ -108,14 +108,25 @@ impl HttpCall {
         if self.ticket.as_ref().is_some_and(|ticket| !ticket.send()) {
             return Err(LinkError::Stopped);
         }
-        let state = self.shared.state();
+        let mut state = self.shared.state();
         let headers = self.shared.call_headers(&state, &request);
+        // Kept only where it may have to be sent again.
+        let again = self.shared.may_resend(&state).then(|| request.clone());
+        let method = request.method;
         let post = self.shared.request(Verb::POST, headers, request.bytes);
-        let answer = self.shared.send(post).await?;
+        let mut answer = self.shared.send(post).await?;
+        if let Some(again) = again.filter(|_| answer.status() == StatusCode::UNAUTHORIZED)
+            && !self.is_about_session(&answer, &state)
+        {
+            // Once, and only with a newer token: a refusal for its credentials means that the server did not read it.
+            state = self.shared.credentials_refused(&state, &answer).await?;
+            let headers = self.shared.call_headers(&state, &again);
+            answer = self.shared.send(self.shared.request(Verb::POST, headers, again.bytes)).await?;
+        }
         if let Some(ticket) = &self.ticket {
             ticket.begun();
         }
-        if request.method == Method::Initialize {
+        if method == Method::Initialize {
             // Before the body is read: the server may speak on the new session at once.
             self.shared.adopt_session(answer.headers());
         }
@@ -125,11 +136,13 @@ impl HttpCall {
     async fn accept(&mut self, answer: Response<HttpBody>, state: &HttpLinkState) -> Result<CallEvent, LinkError> {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            // With a challenge it is about credentials; without one some servers mean the session by these statuses.
-            let is_challenge = answer.headers().contains_key(WWW_AUTHENTICATE);
-            return match session_refused(state, status).filter(|_| !is_challenge) {
+            return match session_refused(state, status).filter(|_| self.is_about_session(&answer, state)) {
                 Some(error) => Ok(CallEvent::Refused { answer: None, error }),
-                None => Err(LinkError::Unauthorized(status.as_u16())),
+                // There may be a newer token by now, but what was sent is gone.
+                None => match self.shared.credentials_refused(state, &answer).await {
+                    Ok(_) => Err(LinkError::Unauthorized(status.as_u16())),
+                    Err(error) => Err(error),
+                },
             };
         }
         if status.is_redirection() {
@@ -189,6 +202,11 @@ impl HttpCall {
                 }
             },
         }
+    }
+
+    /// With a challenge a refusal is about credentials; without one some servers mean the session.
+    fn is_about_session(&self, answer: &Response<HttpBody>, state: &HttpLinkState) -> bool {
+        !answer.headers().contains_key(WWW_AUTHENTICATE) && session_refused(state, answer.status()).is_some()
     }
 
     /// Makes what a message, or each part of a batch, means for this call ready, in order. Says whether the answer is among

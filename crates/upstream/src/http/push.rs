@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{ACCEPT, HeaderValue};
+use http::header::{ACCEPT, HeaderValue, WWW_AUTHENTICATE};
 use tidings_proto::ServerMessage;
 use tidings_wire::sse::SseDecoder;
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage};
@@ -148,6 +148,14 @@ impl PushStream {
             StatusCode::METHOD_NOT_ALLOWED => return PushEnd::Unsupported,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
                 return PushEnd::Later;
+            }
+            StatusCode::UNAUTHORIZED if answer.headers().contains_key(WWW_AUTHENTICATE) => {
+                // Opened again with the newer token, if there is one.
+                return match self.shared.credentials_refused(&state, &answer).await {
+                    Ok(_) => PushEnd::Failed,
+                    Err(LinkError::Unauthorized(_)) => PushEnd::Unsupported,
+                    Err(error) => self.failed(&error),
+                };
             }
             _ if status.is_client_error() => {
                 // Read in full, for its words and so that the connection can be used again.

@@ -80,6 +80,7 @@ mod tests {
         HttpLinkState {
             era,
             revision: settled.then(value),
+            held: None,
             session: session.then(value),
             headers: http::HeaderMap::new(),
         }

@@ -363,6 +363,11 @@ impl Arrival {
                 let last_words = error.last_words().map(str::to_owned);
                 return Err(ChangeError::Late { name: name(), seconds, last_words });
             }
+            // Nobody can log in to a server that is not there: it comes, and says what it needs.
+            Ok(Ok(Err(error))) if error.needs_login() => {
+                self.first = First::Failed(error);
+                return Ok(());
+            }
             Ok(Ok(Err(error))) => return Err(ChangeError::Failed { name: name(), error }),
             // The task ended without a word, which it does only when the gateway stops.
             Ok(Err(_)) => return Err(ChangeError::Stopping),
@@ -408,7 +413,7 @@ impl Arrival {
                 status.failed_lists = ready.failed.clone();
             }
             First::Failed(error) => {
-                status.state = ServerState::Failing;
+                status.state = ServerState::after(Some(error));
                 (status.error, status.error_for_clients) = (Some(error.to_string()), Some(error.for_clients()));
                 status.settled = true;
             }

@@ -1,0 +1,329 @@
+// A server on npm that lets nobody in without a token of a real provider (oidc-provider), behind a gateway: from `tidings add` over the
+// login to the first call, over a restart, over tokens that end while two clients call, to a login that was taken back. The provider
+// rotates refresh tokens. Prints PASS or FAIL for each check, and the totals last.
+
+import { spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+
+import { assert, check, finish, freePort, load, options } from './npm_story.mjs';
+
+const CHECK_SECONDS = 60;
+const { Provider } = await import(pathToFileURL(join(options.peers, 'node_modules/oidc-provider/lib/index.js')).href);
+const { Client } = await load('sdk/dist/esm/client/index.js');
+const { StreamableHTTPClientTransport } = await load('sdk/dist/esm/client/streamableHttp.js');
+const { McpServer } = await load('sdk/dist/esm/server/mcp.js');
+const { StreamableHTTPServerTransport } = await load('sdk/dist/esm/server/streamableHttp.js');
+
+const [providerPort, serverPort, gatewayPort] = [await freePort(), await freePort(), await freePort()];
+const issuer = `http://127.0.0.1:${providerPort}`;
+const server = `http://127.0.0.1:${serverPort}/mcp`;
+const base = `http://127.0.0.1:${gatewayPort}`;
+const data = join(options.directory, 'data');
+mkdirSync(data, { recursive: true });
+
+// ---- the provider
+
+/** Everything that it gave away, which nobody else may show. */
+const secrets = new Set();
+const refreshes = [];
+const provider = new Provider(issuer, {
+  clients: [
+    {
+      client_id: 'robot',
+      client_secret: 'robot-secret-7f1c',
+      grant_types: ['client_credentials'],
+      redirect_uris: [],
+      response_types: [],
+    },
+  ],
+  pkce: { required: () => true },
+  rotateRefreshToken: true,
+  scopes: ['openid', 'offline_access', 'read'],
+  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+  interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
+  cookies: { keys: ['a-key-of-this-story'] },
+  ttl: { AccessToken: 3600, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600, ClientCredentials: 3600, DeviceCode: 600 },
+  features: {
+    devInteractions: { enabled: false },
+    registration: { enabled: true },
+    revocation: { enabled: true },
+    clientCredentials: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      defaultResource: () => server,
+      useGrantedResource: () => true,
+      getResourceServerInfo: () => ({ scope: 'read', audience: server, accessTokenTTL: 3600, accessTokenFormat: 'opaque' }),
+    },
+  },
+});
+provider.on('grant.success', (ctx) => {
+  for (const name of ['access_token', 'refresh_token']) if (ctx.body[name]) secrets.add(ctx.body[name]);
+  if (ctx.oidc.params.code) secrets.add(ctx.oidc.params.code);
+  if (ctx.oidc.params.grant_type === 'refresh_token') refreshes.push(ctx.oidc.params.refresh_token);
+});
+provider.on('registration_create.success', (ctx) => ctx.body.client_secret && secrets.add(ctx.body.client_secret));
+const answer = provider.callback();
+
+/** The person at the provider says yes to everything. */
+async function agree(req, res) {
+  const { prompt, params, session } = await provider.interactionDetails(req, res);
+  if (prompt.name === 'login') {
+    return provider.interactionFinished(req, res, { login: { accountId: 'ada' } }, { mergeWithLastSubmission: false });
+  }
+  const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
+  grant.addOIDCScope('openid offline_access read');
+  grant.addResourceScope(server, 'read');
+  const consent = { grantId: await grant.save() };
+  return provider.interactionFinished(req, res, { consent }, { mergeWithLastSubmission: true });
+}
+createServer((req, res) =>
+  req.url.startsWith('/interaction/') ? agree(req, res).catch((error) => res.writeHead(500).end(String(error))) : answer(req, res),
+).listen(providerPort, '127.0.0.1');
+
+// ---- the server
+
+const known = async (token) =>
+  (await provider.AccessToken.find(token)) ?? (await provider.ClientCredentials.find(token)) ?? undefined;
+
+createServer(async (req, res) => {
+  const path = '/.well-known/oauth-protected-resource/mcp';
+  if (req.url === path) {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    return res.end(JSON.stringify({ resource: server, authorization_servers: [issuer], scopes_supported: ['read'] }));
+  }
+  const token = req.headers.authorization?.replace(/^Bearer /, '');
+  const found = token && (await known(token));
+  if (!found || ![found.aud].flat().includes(server)) {
+    const where = `http://127.0.0.1:${serverPort}${path}`;
+    res.writeHead(401, { 'www-authenticate': `Bearer resource_metadata="${where}"${token ? ', error="invalid_token"' : ''}` });
+    return res.end();
+  }
+  if (req.method !== 'POST') return res.writeHead(405).end();
+  const mcp = new McpServer({ name: 'crm', version: '1.0.0' });
+  mcp.registerTool('whoami', { description: 'Who is asking' }, () => ({
+    content: [{ type: 'text', text: found.accountId ?? found.clientId }],
+  }));
+  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
+  res.on('close', () => transport.close());
+  await mcp.connect(transport);
+  await transport.handleRequest(req, res);
+}).listen(serverPort, '127.0.0.1');
+
+// ---- the gateway, its commands, its clients, and a browser
+
+let output = '';
+let gateway;
+async function serve() {
+  gateway = spawn(options.tidings, ['-vv', 'serve', '--data', data, '--listen', `127.0.0.1:${gatewayPort}`], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: options.directory,
+    env: { ...process.env, TIDINGS_CONFIG: '', HOME: options.directory, XDG_CONFIG_HOME: options.directory },
+  });
+  for (const stream of [gateway.stdout, gateway.stderr]) stream.on('data', (text) => (output += text));
+  await until('the gateway is not ready', () => fetch(`${base}/readyz`).then((answer) => answer.ok, () => false));
+}
+
+async function stop() {
+  const ended = new Promise((resolve) => gateway.once('exit', resolve));
+  gateway.kill('SIGTERM');
+  await ended;
+}
+
+async function until(what, holds) {
+  const end = performance.now() + 1000 * CHECK_SECONDS;
+  for (;;) {
+    const value = await holds();
+    if (value) return value;
+    assert(performance.now() < end, what);
+    await sleep(20);
+  }
+}
+
+function tidings(...args) {
+  const child = spawn(options.tidings, [...args, '--data', data], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: options.directory,
+    env: { ...process.env, HOME: options.directory, XDG_CONFIG_HOME: options.directory },
+  });
+  const said = { text: '' };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (text) => {
+      said.text += text;
+      output += text;
+    });
+  }
+  said.ended = new Promise((resolve) => child.once('close', resolve));
+  return said;
+}
+
+async function run(...args) {
+  const said = tidings(...args);
+  said.code = await said.ended;
+  return said;
+}
+
+const state = async (name = 'crm') => JSON.parse((await run('servers', name, '--json')).text);
+
+/** Follows redirects as a browser does, with the cookies of each place. */
+async function browse(url, jar = new Map()) {
+  for (let hops = 0; hops < 20; hops++) {
+    const { host } = new URL(url);
+    const cookies = [...(jar.get(host) ?? new Map())].map(([name, value]) => `${name}=${value}`).join('; ');
+    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { cookie: cookies } : {} });
+    if (!jar.has(host)) jar.set(host, new Map());
+    for (const line of page.headers.getSetCookie()) {
+      const [pair] = line.split(';');
+      const at = pair.indexOf('=');
+      jar.get(host).set(pair.slice(0, at), pair.slice(at + 1));
+    }
+    const to = page.headers.get('location');
+    if (!to) return { url, status: page.status, text: await page.text() };
+    url = new URL(to, url).href;
+  }
+  throw new Error('it leads in circles');
+}
+
+/** Begins a login by the command, and gives what it said first. */
+async function begin(name = 'crm') {
+  const said = tidings('login', name, '--json');
+  const first = await until('the login does not begin', () => said.text.split('\n')[0].startsWith('{') && said.text.includes('\n') && said.text);
+  return { said, begun: JSON.parse(first.split('\n')[0]) };
+}
+
+async function login(name = 'crm') {
+  const { said, begun } = await begin(name);
+  const page = await browse(begun.url);
+  assert(page.status === 200, `${page.status}: ${page.text.slice(0, 300)}`);
+  assert((await said.ended) === 0, said.text);
+  return page;
+}
+
+async function client() {
+  const client = new Client({ name: 'story', version: '1.0.0' });
+  const notices = [];
+  client.fallbackNotificationHandler = async (notice) => void notices.push(notice.method);
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
+  return { client, notices };
+}
+
+const tool = async (client) => (await client.listTools()).tools.find((tool) => tool.name.endsWith('whoami'))?.name;
+const endTokens = async () => {
+  for (const token of secrets) await (await provider.AccessToken.find(token))?.destroy();
+};
+
+/** Everything that the gateway wrote, and everything that it said. */
+function written(folder = data) {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  const files = entries.map((entry) => (entry.isDirectory() ? written(join(folder, entry.name)) : readFileSync(join(folder, entry.name), 'latin1')));
+  return files.join('\n');
+}
+
+await serve();
+const { client: watcher, notices } = await client();
+await watcher.listTools();
+let who;
+
+const checks = {
+  async 'a server that wants a login is added, and says so'() {
+    const added = await run('add', 'crm', '--url', server);
+    assert(added.code === 0 && added.text.includes('tidings login crm'), added.text);
+    const found = await state();
+    assert(found.state === 'needs login', JSON.stringify(found));
+    assert(!(await tool(watcher)), 'there is no tool before the login');
+  },
+  async 'after the login its tools are there for a connected client, with one notice'() {
+    await sleep(600);
+    notices.length = 0;
+    await login();
+    who = await until('the tool does not appear', () => tool(watcher));
+    await until('no notice came', () => notices.length > 0);
+    await sleep(600);
+    const lists = notices.filter((method) => method === 'notifications/tools/list_changed');
+    assert(lists.length === 1, `notices: ${notices}`);
+    const said = await watcher.callTool({ name: who, arguments: {} });
+    assert(said.content[0].text === 'ada', JSON.stringify(said));
+    assert((await state()).state === 'ready', 'it is ready');
+  },
+  async 'a browser that did not begin the login can not end it'() {
+    const { said, begun } = await begin();
+    const stranger = await browse(begun.authorize);
+    assert(stranger.status === 404, `${stranger.status}: ${stranger.text}`);
+    const first = await fetch(begun.url, { redirect: 'manual' });
+    assert(first.status === 303, `${first.status}`);
+    const second = await fetch(begun.url, { redirect: 'manual' });
+    assert(second.status === 404, 'a ticket is for one browser');
+    void said;
+  },
+  async 'after a restart nobody logs in again'() {
+    await stop();
+    await serve();
+    const { client: again } = await client();
+    who = await until('the tool does not appear', () => tool(again));
+    const said = await again.callTool({ name: who, arguments: {} });
+    assert(said.content[0].text === 'ada', JSON.stringify(said));
+    await again.close();
+  },
+  async 'two clients whose token ends at once cause one refresh, and lose nothing'() {
+    const [{ client: one }, { client: two }] = [await client(), await client()];
+    await one.callTool({ name: who, arguments: {} });
+    await sleep(0);
+    const before = refreshes.length;
+    await endTokens();
+    const calls = Array.from({ length: 60 }, (_, at) => (at % 2 ? one : two).callTool({ name: who, arguments: {} }));
+    const said = await Promise.all(calls);
+    assert(said.every((answer) => !answer.isError && answer.content[0].text === 'ada'), JSON.stringify(said.find((answer) => answer.isError)));
+    assert(refreshes.length - before === 1, `${refreshes.length - before} refreshes`);
+    await one.close();
+    await two.close();
+  },
+  async 'a login that was taken back is a state within one call, and a new login mends it'() {
+    const { client: one } = await client();
+    for (const token of secrets) await (await provider.RefreshToken.find(token))?.destroy();
+    await endTokens();
+    const said = await one.callTool({ name: who, arguments: {} }).catch((error) => ({ isError: true, content: [{ text: error.message }] }));
+    assert(said.isError && said.content[0].text.includes('login'), JSON.stringify(said));
+    const found = await state();
+    assert(found.state === 'needs login' && found.error.includes('tidings login crm'), JSON.stringify(found));
+    assert(found.tools === 1, 'the last list stays');
+    await login();
+    const again = await one.callTool({ name: who, arguments: {} });
+    assert(again.content[0].text === 'ada', JSON.stringify(again));
+    await one.close();
+  },
+  async 'logging out ends it here and at the provider'() {
+    const said = await run('logout', 'crm');
+    assert(said.code === 0, said.text);
+    assert((await state()).state === 'needs login', 'it needs a login again');
+    for (const token of secrets) {
+      assert(!(await provider.RefreshToken.find(token)) && !(await provider.AccessToken.find(token)), 'a token is still good');
+    }
+  },
+  async 'a server that a machine logs in to is there without a person'() {
+    const body = JSON.stringify({ url: server, auth: { grant: 'client_credentials', client_id: 'robot', client_secret: 'robot-secret-7f1c', scopes: ['read'] } });
+    secrets.add('robot-secret-7f1c');
+    const token = readFileSync(join(data, 'admin.token'), 'utf8').trim();
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const put = await fetch(`${base}/api/v1/servers/robot`, { method: 'PUT', headers, body });
+    const text = await put.text();
+    assert(put.status === 201 && JSON.parse(text).state === 'ready', text);
+    const { client: one } = await client();
+    const said = await one.callTool({ name: 'robot__whoami', arguments: {} });
+    assert(said.content[0].text === 'robot', JSON.stringify(said));
+    await one.close();
+  },
+  async 'no token, code or secret stands in a file, a log or an answer'() {
+    assert(secrets.size > 8, `${secrets.size} secrets`);
+    await stop();
+    // What an admin configures stands where it was configured; what a provider gave stands nowhere.
+    secrets.delete('robot-secret-7f1c');
+    const all = written() + output;
+    for (const secret of secrets) assert(!all.includes(secret), `a secret of ${secret.length} characters is there in clear`);
+  },
+};
+
+for (const [what, story] of Object.entries(checks)) await check(what, story, CHECK_SECONDS);
+finish();

@@ -1,0 +1,386 @@
+//! One grant of one server: when its token is renewed, which token is in use, and when a person has to log in.
+//!
+//! Many calls share a token, and a provider that rotates refresh tokens takes a second use of one for theft and ends the grant. So
+//! one machine owns the grant: whoever was refused tells it the number of the token it had sent, and is given a newer one. The
+//! machine knows numbers and times; whoever drives it knows the tokens.
+//!
+//! ```text
+//!  Open ─401─▶ Discovering ─found─▶ NeedsLogin ─login─▶ Saving ─saved─▶ Valid(n) ─ soon over, or 401 to n ─▶ Renewing ─▶ Saving ─▶ Valid(n+1)
+//!                  │ nothing there        ▲                                                                 │
+//!                  ▼                      └──── rejected, no refresh token, a fresh token refused ──────────┤
+//!                Alien (asked again later)                                      not answered: Waiting ◀─────┘
+//! ```
+//!
+//! What belongs here: the one renewal at a time, saving before use, pauses. What does not: tokens, messages, the network.
+
+use std::time::{Duration, Instant};
+
+use crate::RetryBackoff;
+
+/// How long before its end a token is renewed; of a short one, half of its life.
+const EARLY: Duration = Duration::from_secs(30);
+/// The least time between a token and a renewal that only the clock asks for.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// A token that is refused within this time was never good: the next one would not be either.
+const FRESH: Duration = Duration::from_secs(10);
+/// Pauses while the provider does not answer.
+const RENEWALS: RetryBackoff = RetryBackoff { first: Duration::from_secs(1), longest: Duration::from_secs(300) };
+/// Pauses while what was renewed can not be saved.
+const SAVES: RetryBackoff = RetryBackoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+/// For how long a server that has nothing to log in to is not asked about it again.
+const ALIEN: Duration = Duration::from_secs(300);
+
+/// How long a token lives, and what there is to renew it with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenLife {
+    /// When it ends; `None` where the provider does not say.
+    pub ends: Option<Instant>,
+    /// Whether another can be had without a person: by a refresh token, or because a machine logs in.
+    pub is_renewable: bool,
+}
+
+/// Why a person has to log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginReason {
+    /// Nobody has yet, or somebody logged out.
+    Never,
+    /// The provider refuses to renew the token: it was revoked, or has not been used for too long.
+    Rejected,
+    /// The token has ended, and there was nothing to renew it with.
+    Ended,
+    /// The server refuses a token that it was just given.
+    FreshRefused,
+    /// What was saved of the login can not be read.
+    Unreadable,
+}
+
+/// How a renewal failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenewalFault {
+    /// The provider says no: asking again does not help.
+    Rejected,
+    /// It did not answer, or has too much to do. With the pause that it asks for.
+    Unavailable(Option<Duration>),
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantEvent {
+    /// A grant of an earlier process was read.
+    Restored(TokenLife),
+    /// There is one, and it can not be read.
+    Unreadable,
+    /// Somebody logged in.
+    LoggedIn(TokenLife),
+    /// Somebody logged out.
+    LoggedOut,
+    /// The server refused a request. With the number of the token that it carried, if it carried one.
+    Refused(Option<u64>),
+    /// The server has a provider. `by_machine`: it lets the gateway in without a person.
+    Discovered {
+        /// Whether no person is needed.
+        by_machine: bool,
+    },
+    /// The server has nothing to log in to.
+    NothingThere,
+    /// Whether it has could not be found out.
+    DiscoveryFailed,
+    /// The attempt of this number brought a token.
+    Renewed(u64, TokenLife),
+    /// The attempt of this number failed.
+    RenewalFailed(u64, RenewalFault),
+    /// What was to be saved is.
+    Saved,
+    /// It could not be.
+    SaveFailed,
+    /// The user asks for everything to be tried anew.
+    Restart,
+    /// It is the time that [`GrantKeeper::next_deadline`] named.
+    Time,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantCommand {
+    /// Find out what there is to log in to.
+    Discover,
+    /// Get a new token. One attempt at a time, and its outcome names its number.
+    Renew(u64),
+    /// Save the grant as it is now.
+    Save,
+    /// Send the token of the grant from now on, under this number.
+    Use(u64),
+    /// Send no token any more.
+    Withdraw,
+}
+
+/// What whoever was refused can go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantState {
+    /// Nothing is known to be needed.
+    Open,
+    /// Something is under way; wait for it.
+    Busy,
+    /// The token of this number is in use.
+    Valid(u64),
+    /// A person has to log in.
+    NeedsLogin(LoginReason),
+    /// The provider does not answer, and is asked again by itself.
+    Unavailable,
+    /// The server wants credentials, and names nobody to get them from.
+    Alien,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GrantPhase {
+    Open,
+    Discovering,
+    NeedsLogin(LoginReason),
+    Valid,
+    Renewing {
+        attempt: u64,
+    },
+    Saving,
+    /// The provider did not answer; asked again then. `for_discovery`: it was asked what there is.
+    Waiting {
+        until: Instant,
+        for_discovery: bool,
+    },
+    Alien {
+        until: Instant,
+    },
+}
+
+/// The machine of one grant.
+#[derive(Clone, Debug)]
+pub struct GrantKeeper {
+    phase: GrantPhase,
+    /// The number of the token in use, or of the last one.
+    generation: u64,
+    /// Of the token that is in use or is being saved.
+    life: Option<TokenLife>,
+    obtained: Option<Instant>,
+    /// Whether the token is in use: then it stays so while it is being renewed before its end.
+    in_use: bool,
+    attempts: u64,
+    failures: u32,
+    save_failures: u32,
+    save_again: Option<Instant>,
+}
+
+impl Default for GrantKeeper {
+    fn default() -> Self {
+        Self {
+            phase: GrantPhase::Open,
+            generation: 0,
+            life: None,
+            obtained: None,
+            in_use: false,
+            attempts: 0,
+            failures: 0,
+            save_failures: 0,
+            save_again: None,
+        }
+    }
+}
+
+impl GrantKeeper {
+    /// What whoever was refused can go by at this moment.
+    pub fn state(&self) -> GrantState {
+        match self.phase {
+            GrantPhase::Open => GrantState::Open,
+            GrantPhase::NeedsLogin(reason) => GrantState::NeedsLogin(reason),
+            GrantPhase::Valid => GrantState::Valid(self.generation),
+            GrantPhase::Waiting { .. } => GrantState::Unavailable,
+            GrantPhase::Alien { .. } => GrantState::Alien,
+            GrantPhase::Discovering | GrantPhase::Renewing { .. } | GrantPhase::Saving => GrantState::Busy,
+        }
+    }
+
+    /// Whether there is a token newer than the one of this number.
+    pub fn is_newer_than(&self, generation: Option<u64>) -> bool {
+        self.in_use && self.generation > generation.unwrap_or(0)
+    }
+
+    /// Whether what was renewed could not be saved: a restart would lose it.
+    pub fn is_unsaved(&self) -> bool {
+        self.save_again.is_some()
+    }
+
+    /// When [`GrantEvent::Time`] is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            GrantPhase::Valid => self.renewal_due(),
+            GrantPhase::Waiting { until, .. } => Some(until),
+            _ => None,
+        };
+        [phase, self.save_again].into_iter().flatten().min()
+    }
+
+    /// When the token in use is to be renewed, or ends without.
+    fn renewal_due(&self) -> Option<Instant> {
+        let (life, obtained) = (self.life?, self.obtained?);
+        let ends = life.ends?;
+        if !life.is_renewable {
+            return Some(ends);
+        }
+        let whole = ends.saturating_duration_since(obtained);
+        Some(obtained + (whole / 2).max(whole.saturating_sub(EARLY)).max(SHORTEST))
+    }
+
+    /// What follows from an event.
+    pub fn on(&mut self, event: GrantEvent, now: Instant) -> Vec<GrantCommand> {
+        let mut commands = Vec::new();
+        match event {
+            GrantEvent::Restored(life) => self.restored(life, now, &mut commands),
+            GrantEvent::Unreadable => self.needs_login(LoginReason::Unreadable, &mut commands),
+            GrantEvent::LoggedIn(life) => {
+                self.failures = 0;
+                self.obtained_now(life, now, &mut commands);
+            }
+            GrantEvent::LoggedOut => self.needs_login(LoginReason::Never, &mut commands),
+            GrantEvent::Refused(generation) => self.refused(generation, now, &mut commands),
+            GrantEvent::Discovered { by_machine } if self.phase == GrantPhase::Discovering => {
+                self.failures = 0;
+                match by_machine {
+                    true => self.renew(&mut commands),
+                    false => self.needs_login(LoginReason::Never, &mut commands),
+                }
+            }
+            GrantEvent::NothingThere if self.phase == GrantPhase::Discovering => {
+                self.phase = GrantPhase::Alien { until: now + ALIEN };
+            }
+            GrantEvent::DiscoveryFailed if self.phase == GrantPhase::Discovering => self.wait(None, true, now),
+            GrantEvent::Renewed(attempt, life) if self.phase == (GrantPhase::Renewing { attempt }) => {
+                self.failures = 0;
+                self.obtained_now(life, now, &mut commands);
+            }
+            GrantEvent::RenewalFailed(attempt, fault) if self.phase == (GrantPhase::Renewing { attempt }) => {
+                match fault {
+                    RenewalFault::Rejected => self.needs_login(LoginReason::Rejected, &mut commands),
+                    RenewalFault::Unavailable(asked) => self.wait(asked, false, now),
+                }
+            }
+            GrantEvent::Saved => self.saved(true, now, &mut commands),
+            GrantEvent::SaveFailed => self.saved(false, now, &mut commands),
+            GrantEvent::Restart => self.restart(),
+            GrantEvent::Time => self.time(now, &mut commands),
+            // Of an attempt that a login or a logout has overtaken.
+            _ => {}
+        }
+        commands
+    }
+
+    fn restored(&mut self, life: TokenLife, now: Instant, commands: &mut Vec<GrantCommand>) {
+        self.life = Some(life);
+        self.obtained = Some(now);
+        match life.ends {
+            Some(ends) if ends <= now && life.is_renewable => self.renew(commands),
+            Some(ends) if ends <= now => self.needs_login(LoginReason::Ended, commands),
+            _ => self.take_into_use(commands),
+        }
+    }
+
+    /// There is a new token: it is saved before it is used, because a provider that rotates takes the old one back.
+    fn obtained_now(&mut self, life: TokenLife, now: Instant, commands: &mut Vec<GrantCommand>) {
+        self.life = Some(life);
+        self.obtained = Some(now);
+        self.save_again = None;
+        self.save_failures = 0;
+        self.phase = GrantPhase::Saving;
+        commands.push(GrantCommand::Save);
+    }
+
+    fn take_into_use(&mut self, commands: &mut Vec<GrantCommand>) {
+        self.generation += 1;
+        self.in_use = true;
+        self.phase = GrantPhase::Valid;
+        commands.push(GrantCommand::Use(self.generation));
+    }
+
+    fn saved(&mut self, is_saved: bool, now: Instant, commands: &mut Vec<GrantCommand>) {
+        self.save_again = None;
+        if !is_saved {
+            self.save_failures = self.save_failures.saturating_add(1);
+            self.save_again = Some(now + SAVES.after(self.save_failures));
+        }
+        // Used also when it can not be saved: the old one is gone in any case.
+        if self.phase == GrantPhase::Saving {
+            self.take_into_use(commands);
+        }
+    }
+
+    fn refused(&mut self, generation: Option<u64>, now: Instant, commands: &mut Vec<GrantCommand>) {
+        match self.phase {
+            GrantPhase::Open => self.discover(commands),
+            GrantPhase::Alien { until } if now >= until => self.discover(commands),
+            // Of an older token, or of none: whoever was refused takes the one that there is.
+            GrantPhase::Valid if generation != Some(self.generation) => {}
+            GrantPhase::Valid => {
+                let is_fresh = self.obtained.is_some_and(|at| now.saturating_duration_since(at) < FRESH);
+                match self.life {
+                    // One that was restored says nothing about the next; one that the provider has just given does.
+                    Some(life) if life.is_renewable && !(is_fresh && self.generation > 1) => self.renew(commands),
+                    Some(life) if life.is_renewable => self.needs_login(LoginReason::FreshRefused, commands),
+                    _ => self.needs_login(LoginReason::Ended, commands),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn discover(&mut self, commands: &mut Vec<GrantCommand>) {
+        self.phase = GrantPhase::Discovering;
+        commands.push(GrantCommand::Discover);
+    }
+
+    fn renew(&mut self, commands: &mut Vec<GrantCommand>) {
+        self.attempts += 1;
+        self.phase = GrantPhase::Renewing { attempt: self.attempts };
+        commands.push(GrantCommand::Renew(self.attempts));
+    }
+
+    fn needs_login(&mut self, reason: LoginReason, commands: &mut Vec<GrantCommand>) {
+        self.phase = GrantPhase::NeedsLogin(reason);
+        self.save_again = None;
+        if std::mem::take(&mut self.in_use) {
+            commands.push(GrantCommand::Withdraw);
+        }
+    }
+
+    fn wait(&mut self, asked: Option<Duration>, for_discovery: bool, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        // A provider may ask for more patience than our own, but not for days.
+        let pause = RENEWALS.after(self.failures).max(asked.unwrap_or_default().min(RENEWALS.longest));
+        self.phase = GrantPhase::Waiting { until: now + pause, for_discovery };
+    }
+
+    /// Only what stands still by itself: a renewal that is under way goes on, and a person who has to log in still has to.
+    fn restart(&mut self) {
+        match self.phase {
+            GrantPhase::Alien { .. } => self.phase = GrantPhase::Open,
+            // A server that does not want a login any more is found out by asking it; a machine may have another key by now.
+            GrantPhase::NeedsLogin(_) => self.phase = GrantPhase::Open,
+            _ => {}
+        }
+    }
+
+    fn time(&mut self, now: Instant, commands: &mut Vec<GrantCommand>) {
+        if self.save_again.is_some_and(|at| now >= at) {
+            // Asked for once; its outcome says whether it is asked for again.
+            self.save_again = None;
+            commands.push(GrantCommand::Save);
+        }
+        match self.phase {
+            GrantPhase::Valid if self.renewal_due().is_some_and(|at| now >= at) => match self.life {
+                Some(life) if life.is_renewable => self.renew(commands),
+                _ => self.needs_login(LoginReason::Ended, commands),
+            },
+            GrantPhase::Waiting { until, for_discovery } if now >= until => match for_discovery {
+                true => self.discover(commands),
+                false => self.renew(commands),
+            },
+            _ => {}
+        }
+    }
+}

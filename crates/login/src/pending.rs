@@ -1,0 +1,90 @@
+//! Logins that were begun and are not over: whose they are, how long they count, and who may end them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::client_registration::OAuthClient;
+use crate::discovery::Discovered;
+use crate::keeper::Keeper;
+
+/// For how long a login may be ended after it was begun.
+pub(crate) const LIFE: Duration = Duration::from_secs(600);
+/// How many there may be. With more, the oldest goes.
+const MOST: usize = 256;
+
+/// How a login went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginOutcome {
+    /// Nobody has come back yet.
+    Waiting,
+    /// It is done, and the server was connected.
+    Done,
+    /// It failed, for this reason.
+    Failed(String),
+}
+
+/// A login under way.
+#[derive(Clone)]
+pub(crate) struct PendingLogin {
+    pub(crate) keeper: Keeper,
+    pub(crate) found: Discovered,
+    pub(crate) client: OAuthClient,
+    pub(crate) scopes: Vec<String>,
+    pub(crate) redirect: String,
+    pub(crate) verifier: String,
+    pub(crate) state: String,
+    /// Where the browser is sent; empty for a device.
+    pub(crate) url: String,
+    /// Who began it: only they may go on with it.
+    pub(crate) asker: String,
+    /// What the browser that opened the ticket was given, by which it is known again.
+    pub(crate) cookie: Option<String>,
+    pub(crate) since: Instant,
+    pub(crate) outcome: watch::Sender<LoginOutcome>,
+}
+
+/// All of them, by ticket.
+#[derive(Default)]
+pub(crate) struct PendingLogins(HashMap<String, PendingLogin>);
+
+impl PendingLogins {
+    pub(crate) fn insert(&mut self, ticket: String, login: PendingLogin, now: Instant) {
+        self.0.retain(|_, login| now.saturating_duration_since(login.since) < LIFE);
+        if self.0.len() >= MOST
+            && let Some(oldest) = self.0.iter().min_by_key(|(_, login)| login.since).map(|(ticket, _)| ticket.clone())
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(ticket, login);
+    }
+
+    /// A login that still counts.
+    pub(crate) fn get(&mut self, ticket: &str, now: Instant) -> Option<&mut PendingLogin> {
+        self.0.get_mut(ticket).filter(|login| now.saturating_duration_since(login.since) < LIFE)
+    }
+
+    /// Its outcome, also after it is over.
+    pub(crate) fn outcome(&self, ticket: &str) -> Option<watch::Receiver<LoginOutcome>> {
+        self.0.get(ticket).map(|login| login.outcome.subscribe())
+    }
+
+    /// The login that a state belongs to. It can be ended once: its state counts no more.
+    pub(crate) fn take_state(
+        &mut self,
+        state: &str,
+        now: Instant,
+        may_end: impl FnOnce(&PendingLogin) -> bool,
+    ) -> Option<PendingLogin> {
+        let found = self.0.values_mut().find(|login| login.state == state && !state.is_empty())?;
+        if now.saturating_duration_since(found.since) >= LIFE || !may_end(found) {
+            return None;
+        }
+        let taken = found.clone();
+        // The row stays for whoever waits for its outcome.
+        found.state.clear();
+        found.verifier.clear();
+        Some(taken)
+    }
+}
