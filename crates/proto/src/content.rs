@@ -21,10 +21,10 @@ impl ContentView<'_> {
         self.view == FieldView::Strict && self.revision < since
     }
 
-    /// Whether no block can need a change.
-    pub fn is_identity(&self) -> bool {
+    /// Whether no block of this message can need a change.
+    pub fn is_identity(&self, message: &[u8]) -> bool {
         // Icons of links are the newest thing that is taken out of a block; whatever is newer has to be asked for here.
-        self.uris.is_transparent() && !self.hides(Revision::V2025_11_25)
+        self.uris.leaves_all(message) && !self.hides(Revision::V2025_11_25)
     }
 
     /// Every block of an array, or the single block where the protocol allows one.

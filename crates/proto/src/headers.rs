@@ -154,8 +154,15 @@ impl ParamHeader {
 
     /// Whether a decoded header says the same as the body. Integers compare as numbers.
     pub fn agrees(&self, header: &str, body: &str) -> bool {
-        header == body
-            // `10` and `1e1` are one integer in two spellings.
-            || (self.integer && matches!((header.parse::<f64>(), body.parse::<f64>()), (Ok(a), Ok(b)) if a == b))
+        header == body || (self.integer && is_same_integer(header, body))
+    }
+}
+
+fn is_same_integer(one: &str, other: &str) -> bool {
+    match (one.parse::<i128>(), other.parse::<i128>()) {
+        // As integers first: beyond 2^53 different ones are the same floating-point number.
+        (Ok(one), Ok(other)) => one == other,
+        // `10` and `1e1` are one integer in two spellings.
+        _ => matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other),
     }
 }

@@ -82,7 +82,7 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &AnswerReader<'_>) -> Client
     }
     // The ordinary call: nothing but the id is replaced, and the result is not even looked at.
     let same_era = reader.from == Era::Legacy && reader.era() == Era::Legacy;
-    if same_era && reader.content.is_identity() && matches!(reader.tasks, TaskIds::Absent) {
+    if same_era && reader.content.is_identity(frame.bytes()) && matches!(reader.tasks, TaskIds::Absent) {
         return ClientAnswer { payload: patch.apply(frame.bytes()).into(), error: None };
     }
     translate_result(frame, outcome, id, reader, patch)
@@ -264,7 +264,7 @@ fn edit_meta(frame: &Frame, result: &ObjectEdit<'_>, reader: &AnswerReader<'_>, 
 
 fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'_>, patch: &mut Patch) {
     // A legacy reader is looked at all the same: `is_identity` says nothing about structured output.
-    if reader.content.is_identity() && reader.era() == Era::Modern {
+    if reader.content.is_identity(bytes) && reader.era() == Era::Modern {
         return;
     }
     match reader.method {

@@ -37,6 +37,15 @@ impl UriMap {
         }
     }
 
+    /// Whether every URI in this message of the server is shown as it is. Where that is not certain, it says no.
+    pub fn leaves_all(&self, message: &[u8]) -> bool {
+        match self {
+            Self::Transparent => true,
+            Self::Bare(_) => !may_hold_own(message),
+            Self::Prefix(_) => false,
+        }
+    }
+
     /// The server's URI, where the client's has the prefix of this server.
     pub fn by_prefix<'u>(&self, uri: &'u str) -> Option<Cow<'u, str>> {
         match self {
@@ -89,6 +98,17 @@ impl UriMap {
 
 fn is_own(uri: &str) -> bool {
     uri.get(..OWN.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(OWN))
+}
+
+/// Whether a text of JSON may hold a URI with the scheme of the gateway's own. On the path of every answer of a server that is alone, so it looks
+/// at colons only and reads nothing.
+fn may_hold_own(message: &[u8]) -> bool {
+    let is_scheme = |colon: usize| {
+        let before = message[..colon].get((colon + 1).saturating_sub(OWN.len())..).unwrap_or_default();
+        before.eq_ignore_ascii_case(&OWN.as_bytes()[..OWN.len() - 1])
+    };
+    // A letter or the colon may be written as an escape, which is rare enough to be looked at properly.
+    memchr::memchr_iter(b':', message).any(is_scheme) || memchr::memmem::find(message, b"\\u00").is_some()
 }
 
 fn split_ui(uri: &str) -> Option<(&str, &str)> {

@@ -229,9 +229,10 @@ impl Frame {
     fn repeated(&self) -> Option<Box<str>> {
         // Deeper down a repeated key is between client and server; up to here the gateway itself reads and replaces
         // members.
-        let body = self.params.or(self.outcome)?;
         let inside = |span| repeated(&self.bytes, &self.members(span));
-        inside(body).or_else(|| inside(self.get(body, "_meta")?))
+        // An answer may have params that mean nothing, and they must not hide its result.
+        let bodies = [self.params, self.outcome].into_iter().flatten();
+        bodies.into_iter().find_map(|body| inside(body).or_else(|| inside(self.get(body, "_meta")?)))
     }
 
     /// The whole message as it arrived.

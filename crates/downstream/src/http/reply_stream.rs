@@ -271,7 +271,8 @@ impl StreamCursor {
             // The id names the event that comes next: what a client sends back is where to go on.
             return Some(sse::encode(Some(&self.event_id(self.next)), None, &one_line(&data.to_bytes())));
         }
-        if let Some(pause) = state.interrupted.take().filter(|_| newest) {
+        // Only the newest takes it: an older reader of the same stream would throw it away.
+        if newest && let Some(pause) = state.interrupted.take() {
             self.ended = true;
             drop(state);
             let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);

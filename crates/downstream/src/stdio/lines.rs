@@ -51,7 +51,8 @@ impl InputLines {
             let read = tokio::select! {
                 // An error on standard input ends it, like its end.
                 read = input.read_buf(&mut lines.buffer) => read.unwrap_or(0),
-                () = stop.cancelled() => 0,
+                // Half a message is no message: whoever sends it hears that the gateway ends.
+                () = stop.cancelled() => return None,
             };
             if read == 0 {
                 // A last line may lack its line break.

@@ -164,7 +164,10 @@ impl ServerStatus {
         if state == ServerState::Ready {
             (self.error, self.error_for_clients) = (None, None);
         }
-        self.failed_lists.clear();
+        // A link that answers again, or does not, is still the one over which they failed.
+        if state == ServerState::Connecting {
+            self.failed_lists.clear();
+        }
     }
 
     /// It has connected and listed.

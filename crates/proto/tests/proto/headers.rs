@@ -73,6 +73,7 @@ fn annotations_are_found_along_property_paths() {
         assert!(found.iter().all(|h| h.value(nothing.as_bytes(), whole).is_none()), "{nothing}");
     }
     assert!(found[1].agrees("42.0", "42"), "integers are compared as numbers");
+    assert!(!found[1].agrees("9007199254740993", "9007199254740992"), "also large ones");
     assert!(!found[1].agrees("43", "42"));
     assert!(!found[0].agrees("42.0", "42"), "strings are not");
     assert!(annotated(br#"{"type":"object"}"#).unwrap().is_empty());

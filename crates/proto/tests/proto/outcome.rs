@@ -287,3 +287,29 @@ fn what_clients_are_told_apart_for_is_kept_for_nobody_else() {
     let plain = r#"{"resultType":"complete","contents":[]}"#;
     assert_eq!(apart.result(plain).get("cacheScope"), None, "nothing is added");
 }
+
+// trust T7
+#[test]
+fn what_a_server_that_is_alone_answers_names_none_of_the_gateways_own_resources() {
+    for (from, to) in
+        [(L, Revision::V2025_11_25), (L, Revision::MODERN), (M, Revision::MODERN), (M, Revision::V2025_11_25)]
+    {
+        let bare = Case { uris: UriMap::Bare("up".into()), ..case(Method::ToolsCall, from, to) };
+        for own in ["watch:x", "WATCH:x", r"w\u0061tch:x", r"watch\u003ax"] {
+            let link =
+                format!(r#""resultType":"complete","content":[{{"type":"resource_link","name":"n","uri":"{own}"}}]"#);
+            let shown =
+                bare.result(&format!("{{{link}}}"))["content"][0]["uri"].as_str().unwrap_or_default().to_lowercase();
+            assert_eq!(shown, "up+watch:x", "{from:?} {to:?} {own}");
+            let read = Case { uris: UriMap::Bare("up".into()), ..case(Method::ResourcesRead, from, to) };
+            let text = format!(r#"{{"resultType":"complete","contents":[{{"uri":"{own}","text":"t"}}]}}"#);
+            assert_eq!(
+                read.result(&text)["contents"][0]["uri"].as_str().unwrap_or_default().to_lowercase(),
+                "up+watch:x"
+            );
+        }
+        let other =
+            r#"{"resultType":"complete","content":[{"type":"resource_link","name":"n","uri":"file:///watch"}]}"#;
+        assert_eq!(bare.result(other)["content"][0]["uri"], "file:///watch");
+    }
+}

@@ -44,12 +44,16 @@ async fn a_method_that_is_not_known_reaches_the_only_server_as_it_is() {
     for server in Server::of_every_sort(|| vendor(&cancelled)).await {
         let gateway = Gateway::builder().server("one", &server).serve().await;
         for client in clients(&gateway).await {
-            let call = client.call("acme/search").params(json!({"query": "q", "odd": [1]})).progress_token("\"mine\"");
+            let call = client
+                .call("acme/search")
+                .params(json!({"query": "q", "odd": [1], "task": {"ttl": 1}}))
+                .progress_token("\"mine\"");
             let answer = call.send().await;
             assert_eq!(answer.result()["items"], json!(["q"]));
             assert_eq!(answer.before_with("notifications/progress")[0].params()["progressToken"], "mine");
             let got = server.received().into_iter().rfind(|r| r.method == "acme/search").unwrap().params();
             assert_eq!((&got["query"], &got["odd"]), (&json!("q"), &json!([1])));
+            assert_eq!(got["task"], json!({"ttl": 1}), "no task of ours");
             assert_eq!(client.request("acme/none", json!({})).await.error()["code"], -32601, "the server's own word");
             assert!(server.count("acme/none") > 0);
 

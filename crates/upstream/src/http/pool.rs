@@ -239,6 +239,8 @@ async fn tend(pool: Weak<ConnectionPool>) {
         let mut state = pool.state();
         state.idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < IDLE);
         let Some(oldest) = state.idle.iter().map(|kept| kept.since).min() else {
+            // Under the lock: whoever keeps a connection from now on starts another task.
+            let _ended = state.tending.take().map(AbortOnDropHandle::detach);
             return;
         };
         // Not before the next one is due: a connection that is in use now and then wakes nobody meanwhile.

@@ -88,7 +88,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     };
     match words {
         // Addresses of the other kind in disguise: mapped, translated, tunnelled.
-        [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0x64, 0xff9b, ..] => low(),
+        [0, 0, 0, 0, 0, 0xffff | 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => low(),
         // 6to4 carries an IPv4 address in its second and third word.
         [0x2002, high, rest, ..] => {
             let ([a, b], [c, d]) = (high.to_be_bytes(), rest.to_be_bytes());
@@ -96,7 +96,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         }
         // Teredo, which tunnels to an address that can not be seen here, and documentation.
         [0x2001, 0 | 0xdb8, ..] => false,
-        // Only 2000::/3 has been given out.
+        // Only 2000::/3 has been given out; so the translators of a single network (64:ff9b:1::/48, RFC 8215) are not public.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
@@ -123,6 +123,7 @@ mod tests {
             "255.255.255.255",
             "192.0.2.1",
             "::1",
+            "64:ff9b:1:a00:1:100:808:808",
             "::",
             "fe80::1",
             "fd00::1",

@@ -82,6 +82,7 @@ fn a_member_that_stands_twice_where_the_protocol_looks_is_named() {
         (format!(r#""method":"m","params":{{{many}"m7":1}}"#), "m7"),
         (r#""result":{"content":[],"content":[]}"#.to_owned(), "content"),
         (r#""error":{"code":1,"message":"","code":2}"#.to_owned(), "code"),
+        (r#""params":{},"result":{"content":[],"content":[]}"#.to_owned(), "content"),
         (r#""method":"m","x":1,"x":1"#.to_owned(), "x"),
     ] {
         let text = format!(r#"{{"jsonrpc":"2.0","id":7,{rest}}}"#);

@@ -34,7 +34,9 @@ impl TaskPart {
         match self {
             Self::Client if method == Method::ToolsCall && to == Era::Legacy => TaskChange::Keep,
             Self::Followed if to == Era::Legacy => TaskChange::Set,
-            _ => TaskChange::Remove,
+            _ if method == Method::ToolsCall => TaskChange::Remove,
+            // A member of this name means something else there, such as in a vendor's method.
+            _ => TaskChange::Keep,
         }
     }
 }
