@@ -47,14 +47,20 @@ pub fn outline(text: &str, path: &Path) -> Result<Vec<String>, ConfigErrors> {
 /// Whether the table at this place holds secrets. By its place and not by its name alone: whoever names a server `env` must not
 /// hide its command by that.
 fn is_secret_table(parents: &[&str], name: &str) -> bool {
-    matches!(parents, ["servers" | "mcpServers", _server]) && SECRET_TABLES.contains(&name)
+    matches!(parents, ["servers" | "mcpServers", _server] | ["mcp", "servers", _server])
+        && SECRET_TABLES.contains(&name)
+}
+
+fn is_secret_key(parents: &[&str], name: &str) -> bool {
+    // `key` is an ordinary word elsewhere.
+    SECRET_KEYS.contains(&name) || (matches!(parents, ["search", "embeddings"]) && name == "key")
 }
 
 fn table(lines: &mut Vec<String>, path: &str, parents: &[&str], entries: &[TableEntry], secret: bool) {
     for entry in entries {
         let key = key_path(path, &entry.key);
         let holds_secrets = secret || is_secret_table(parents, &entry.key);
-        let secret = secret && sounds_secret(&entry.key) || SECRET_KEYS.contains(&entry.key.as_str());
+        let secret = secret && sounds_secret(&entry.key) || is_secret_key(parents, &entry.key);
         let inside: Vec<&str> = parents.iter().copied().chain([entry.key.as_str()]).collect();
         match &entry.node.value {
             ConfigValue::Table(inner) if inner.is_empty() => lines.push(format!("{key} = {{}}")),
@@ -135,6 +141,14 @@ mod tests {
             outline("{\"mcpServers\": {\"a\": {\"command\": \"x\", \"args\": [], \"y\": {}}}}", Path::new(".mcp.json"));
         let expected = ["mcpServers.a.command = \"x\"", "mcpServers.a.args = []", "mcpServers.a.y = {}"];
         assert_eq!(json.unwrap(), expected);
+        for (text, path) in [
+            ("[search.embeddings]\nkey = \"hunter2\"\n", "tidings.toml"),
+            ("[search]\nembeddings = { url = \"http://x\", key = \"hunter2\" }\n", "tidings.toml"),
+            ("{\"mcp\": {\"servers\": {\"a\": {\"env\": {\"API_KEY\": \"hunter2\"}}}}}", "settings.json"),
+        ] {
+            let lines = outline(text, Path::new(path)).unwrap().join("\n");
+            assert!(!lines.contains("hunter2"), "{lines}");
+        }
         let changed = outline(&text.replace("hunter2", "hunter3"), Path::new("tidings.toml")).unwrap();
         assert_eq!(
             changed.iter().zip(&lines).filter(|(a, b)| a != b).count(),

@@ -23,6 +23,7 @@ mod reload;
 mod secret;
 mod session_archive;
 mod settings;
+mod shell_word;
 mod trust;
 mod weight;
 mod wiring;

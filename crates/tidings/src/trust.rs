@@ -14,6 +14,7 @@ use crate::cli::Cli;
 use crate::data::{self, DataDir};
 use crate::failure::CommandFailure;
 use crate::logging;
+use crate::shell_word::shell_word;
 
 /// How many contents of one file stay trusted: somebody who goes back and forth between two branches is asked once.
 const REMEMBERED: usize = 16;
@@ -106,7 +107,7 @@ impl Untrusted {
     /// The command that lets it act.
     pub(crate) fn remedy(&self) -> String {
         let folder = self.file.parent().unwrap_or(Path::new("."));
-        format!("tidings trust {}", quoted(&folder.display().to_string()))
+        format!("tidings trust {}", shell_word(&folder.display().to_string()))
     }
 
     /// What it says, with what differs from what was agreed to last, or why it can not be read.
@@ -148,14 +149,4 @@ impl Untrusted {
 /// Whether there is somebody to ask.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }

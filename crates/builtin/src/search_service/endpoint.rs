@@ -93,7 +93,7 @@ impl EmbeddingsEndpoint {
     pub(super) fn describe(&self, waiting: usize) -> Value {
         let state = self.state();
         json!({
-            "url": self.settings.url,
+            "url": ShownUrl::of(&self.settings.url).to_string(),
             "model": self.settings.model,
             "state": if state.problem.is_some() { "down" } else { "up" },
             "problem": state.problem.as_ref().map(|(problem, _)| problem),

@@ -206,10 +206,16 @@ fn list(places: &UserPlaces, receipts: &ReceiptFolder, args: &ConnectArgs) -> Re
 
 fn row(client: &'static KnownClient, places: &UserPlaces, receipts: &ReceiptFolder, args: &ConnectArgs) -> Value {
     let path = client.user_file(places);
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let (servers, error) = match tidings_client_setup::entries(client.format, &text, client.key) {
+    let text = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        text => text.map_err(|error| error.to_string()),
+    };
+    let entries = text.and_then(|text| {
+        tidings_client_setup::entries(client.format, &text, client.key).map_err(|error| error.to_string())
+    });
+    let (servers, error) = match entries {
         Ok(entries) => (entries, None),
-        Err(error) => (serde_json::Map::new(), Some(error.to_string())),
+        Err(error) => (serde_json::Map::new(), Some(error)),
     };
     json!({
         "id": client.id,

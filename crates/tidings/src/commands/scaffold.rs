@@ -7,6 +7,7 @@ use tidings_project::{ScaffoldFault, ScaffoldSubject};
 use super::project::named;
 use crate::cli::ScaffoldKind;
 use crate::failure::CommandFailure;
+use crate::shell_word::shell_word;
 
 pub(super) fn run(kind: ScaffoldKind, name: &str, project: Option<&Path>) -> Result<(), CommandFailure> {
     let project = named(project).unwrap_or_else(|| PathBuf::from("."));
@@ -19,7 +20,7 @@ pub(super) fn run(kind: ScaffoldKind, name: &str, project: Option<&Path>) -> Res
         println!("  {}", path.display());
     }
     println!("\nNext:");
-    for line in next(kind, name, &quoted(&project)) {
+    for line in next(kind, name, &shell_word(&project.display().to_string())) {
         println!("  {line}");
     }
     Ok(())
@@ -43,13 +44,6 @@ fn next(kind: ScaffoldKind, name: &str, project: &str) -> Vec<String> {
             ]
         }
     }
-}
-
-/// As a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 impl From<ScaffoldKind> for ScaffoldSubject {

