@@ -69,6 +69,7 @@ impl Journal for Feed {
         for (kind, items) in listing.lists.into_iter().filter(|(_, items)| !items.is_empty()) {
             self.record(Recorded {
                 time: listing.time,
+                commit: listing.commit,
                 server: listing.server.clone(),
                 kind,
                 added: items.iter().map(|(name, _)| name.clone()).collect(),
