@@ -7,6 +7,7 @@ pub(crate) mod answers;
 mod drive;
 pub(crate) mod exchange;
 pub(crate) mod ghosts;
+mod held_outcome;
 pub(crate) mod paging;
 pub(crate) mod park;
 pub(crate) mod relay;
@@ -17,6 +18,7 @@ mod surroundings;
 mod task_ids;
 pub(crate) mod tasks;
 pub(crate) mod unsolicited;
+mod watched_tasks;
 
 use std::sync::Arc;
 

@@ -35,6 +35,7 @@ pub mod scope;
 pub mod server_requests;
 pub mod session_view;
 pub mod subscriptions;
+pub mod task_questions;
 pub mod tasks;
 
 pub use backoff::RetryBackoff;

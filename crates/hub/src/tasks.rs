@@ -3,7 +3,7 @@
 //! A task lives at its server; a client names it by an id that says which server that is, so a task that is forgotten here can
 //! still be asked for. What is lost with it is its place in the list of its principal, the word that it changed, and a cancellation
 //! that its server did not take note of. So bounds are kept by forgetting: first what is over, then what is oldest. A task whose
-//! outcome is kept here is the exception: nobody else has it.
+//! outcome is kept here goes after the others that are over: nobody else may have it.
 //!
 //! A status that is terminal is never left, whatever a server says later, and a task that its client cancelled stays cancelled.
 //!
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidings_proto::task::{TaskFacts, TaskStatus};
+use tidings_proto::task::{TaskFacts, TaskSpelling, TaskStatus};
 use tidings_wire::RawId;
 
 use crate::calls::CallId;
@@ -36,6 +36,15 @@ impl TaskKey {
     }
 }
 
+/// Who can be asked about a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaskHome {
+    /// The server that works on it, in the words that it knows.
+    Server(TaskSpelling),
+    /// The gateway alone: the server had answered at once, and its client had asked for a task.
+    Gateway,
+}
+
 /// Whose a task is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskOwner {
@@ -47,6 +56,8 @@ pub struct TaskOwner {
     pub call: CallId,
     /// What that client calls the call in progress, if it wants any.
     pub token: Option<RawId>,
+    /// Where the task is.
+    pub home: TaskHome,
 }
 
 /// Bounds on what is known of tasks.
@@ -70,7 +81,7 @@ impl Default for TaskLimits {
 
 /// What is known of one task.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownTask {
     owner: TaskOwner,
     facts: TaskFacts,
     /// Its client cancelled it.
@@ -93,11 +104,22 @@ pub struct ObservedTask {
     pub overruled: bool,
 }
 
+/// An entry of the list of a principal's tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedTask {
+    /// What its server calls it.
+    pub key: TaskKey,
+    /// Who can be asked about it.
+    pub home: TaskHome,
+    /// What was last heard of it.
+    pub facts: TaskFacts,
+}
+
 /// A page of the list of a principal's tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskPage {
     /// In the order in which they were made.
-    pub tasks: Vec<(TaskKey, TaskFacts)>,
+    pub tasks: Vec<ListedTask>,
     /// Behind which place the next page begins, if there is one.
     pub next: Option<u64>,
 }
@@ -106,7 +128,7 @@ pub struct TaskPage {
 #[derive(Debug)]
 pub struct TaskTable {
     limits: TaskLimits,
-    known: HashMap<TaskKey, Known>,
+    known: HashMap<TaskKey, KnownTask>,
     /// By principal and age.
     places: HashMap<Arc<str>, BTreeMap<u64, TaskKey>>,
     /// By the calls that made them, while they may tell of progress.
@@ -158,7 +180,7 @@ impl TaskTable {
         }
         let until = now + ttl;
         self.due.insert((until, place), key.clone());
-        self.known.insert(key, Known { owner, facts, latched: false, until, place, kept: None, awaited: None });
+        self.known.insert(key, KnownTask { owner, facts, latched: false, until, place, kept: None, awaited: None });
     }
 
     /// A server told of a task. `None` when that is not known here: then what the server says is all there is.
@@ -216,6 +238,11 @@ impl TaskTable {
         true
     }
 
+    /// What was last heard of a task.
+    pub fn facts(&self, key: &TaskKey, now: Instant) -> Option<&TaskFacts> {
+        self.known.get(key).filter(|known| now < known.until).map(|known| &known.facts)
+    }
+
     /// The outcome that is kept here.
     pub fn kept(&self, key: &TaskKey, now: Instant) -> Option<&Bytes> {
         self.known.get(key).filter(|known| now < known.until)?.kept.as_ref()
@@ -252,7 +279,12 @@ impl TaskTable {
         let mut found = places.range(from..).filter_map(|(place, key)| Some((*place, key, self.known.get(key)?)));
         let page: Vec<_> = found.by_ref().take(most).collect();
         let next = page.last().map(|(place, ..)| *place).filter(|_| found.next().is_some());
-        let tasks = page.into_iter().map(|(_, key, known)| (key.clone(), known.facts.clone())).collect();
+        let listed = |key: &TaskKey, known: &KnownTask| ListedTask {
+            key: key.clone(),
+            home: known.owner.home,
+            facts: known.facts.clone(),
+        };
+        let tasks = page.into_iter().map(|(_, key, known)| listed(key, known)).collect();
         TaskPage { tasks, next }
     }
 
@@ -274,8 +306,10 @@ impl TaskTable {
     /// Makes room for another task of a principal.
     fn forget_one_of(&mut self, principal: &Arc<str>) {
         let Some(places) = self.places.get(principal) else { return };
-        let mut keys = places.values();
-        let over = keys.find(|key| self.known.get(*key).is_some_and(|known| known.facts.status.is_terminal()));
+        let is_over = |key: &&TaskKey| self.known.get(*key).is_some_and(|known| known.facts.status.is_terminal());
+        let has_kept = |key: &&TaskKey| self.known.get(*key).is_some_and(|known| known.kept.is_some());
+        let elsewhere = places.values().find(|key| is_over(key) && !has_kept(key));
+        let over = elsewhere.or_else(|| places.values().find(is_over));
         if let Some(key) = over.or_else(|| places.values().next()).cloned() {
             self.forget(&key);
         }
@@ -290,7 +324,8 @@ impl TaskTable {
         }
     }
 
-    fn forget(&mut self, key: &TaskKey) {
+    /// Nothing is known of a task any more.
+    pub fn forget(&mut self, key: &TaskKey) {
         let Some(known) = self.known.remove(key) else { return };
         self.due.remove(&(known.until, known.place));
         self.kept_bytes -= known.kept.map_or(0, |kept| kept.len());

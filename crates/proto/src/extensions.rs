@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::Era;
-use crate::task::TASKS;
+use crate::task::{self, TASKS};
 
 /// MCP Apps: tools that name a `ui://` resource.
 pub const APPS: &str = "io.modelcontextprotocol/ui";
@@ -42,7 +42,12 @@ pub fn of_gateway() -> Map<String, Value> {
 pub fn carried_of(capabilities: &Value, era: Era) -> Map<String, Value> {
     let declared = capabilities.get("extensions").and_then(Value::as_object);
     let carried = declared.into_iter().flatten().filter(|(id, _)| is_carried(id, era));
-    carried.map(|(id, settings)| (id.clone(), settings.clone())).collect()
+    let mut carried: Map<String, Value> = carried.map(|(id, settings)| (id.clone(), settings.clone())).collect();
+    // Tasks of the old era are shown to the new one as what they are there.
+    if era == Era::Modern && task::declares_core(capabilities) {
+        carried.entry(TASKS).or_insert_with(|| json!({}));
+    }
+    carried
 }
 
 /// What a client of an era may be told of the extensions of several servers: those that are carried, as the first server has them,

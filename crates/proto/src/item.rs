@@ -16,6 +16,8 @@ pub struct ItemView<'a> {
     pub view: FieldView,
     /// How this server's URIs appear.
     pub uris: &'a UriMap,
+    /// Whether the server may make a task of any call, in the words of the modern extension: there the tools do not say so.
+    pub makes_tasks: bool,
 }
 
 impl ItemView<'_> {
@@ -46,6 +48,11 @@ impl ItemView<'_> {
         // Tasks were part of one revision alone.
         if self.view == FieldView::Strict && !self.revision.has_execution() {
             edit.remove("execution");
+        }
+        // A tool of the one revision with tasks says whether it can be one; without a word it can not.
+        let may_be_task = self.makes_tasks && self.kind == ListKind::Tools && self.revision.has_execution();
+        if may_be_task && edit.get("execution").is_none() {
+            edit.set("execution", r#"{"taskSupport":"optional"}"#);
         }
         // Older clients validate results against the schema, and know only objects.
         if self.hides(Revision::V2026_07_28) && edit.get("outputSchema").is_some_and(|at| !is_object_schema(item, at)) {

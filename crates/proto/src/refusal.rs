@@ -143,6 +143,15 @@ pub enum RequestRefusal {
     /// No task with this id that the client could mean: never made, forgotten, or somebody else's.
     #[error("unknown task: {0}")]
     UnknownTask(String),
+    /// A client asked for a task, the server answered at once, and its answer would have to be kept.
+    #[error(
+        "server \"{server}\" has run the call and answered at once, and there is no room to keep the answer for the task that was \
+         asked for; without `task` the answer comes at once"
+    )]
+    NoRoomForOutcome {
+        /// Its configured name.
+        server: String,
+    },
     /// A modern client asks about tasks without declaring the extension.
     #[error("the client does not declare the extension {}", task::TASKS)]
     TasksUndeclared,
@@ -180,6 +189,7 @@ impl RequestRefusal {
             | Self::NoRoomToPark { .. }
             | Self::TooManyRounds { .. }
             | Self::InputTooLate { .. }
+            | Self::NoRoomForOutcome { .. }
             | Self::ShuttingDown => code::INTERNAL_ERROR,
         }
     }

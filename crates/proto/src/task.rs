@@ -6,9 +6,13 @@
 //! sides declare of them. Not here: whose a task is and how long it is known (`hub/tasks.rs`).
 
 use std::borrow::Cow;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use serde_json::Value;
-use tidings_wire::{ByteSpan, Frame, FrameKind, encode_string, get, get_path, is_object, string_at};
+use tidings_wire::{
+    ByteSpan, Frame, FrameKind, FrameLimits, ObjectEdit, Patch, encode_string, get, get_path, is_object, string_at,
+};
 
 use crate::{Era, code};
 
@@ -151,6 +155,13 @@ impl TaskFacts {
         }
     }
 
+    /// A task that was over before anybody could ask for it: its server had answered at once.
+    pub fn finished(id: &str, has_failed: bool, ttl: u64, now: SystemTime) -> Self {
+        let now: Box<str> = utc(now).into();
+        let status = if has_failed { TaskStatus::Failed } else { TaskStatus::Completed };
+        Self { id: id.into(), status, message: None, updated: now.clone(), created: now, ttl: Some(ttl), poll: None }
+    }
+
     /// The task that an answer to `tasks/get` or `tasks/cancel` tells of.
     pub fn told(frame: &Frame, spelling: TaskSpelling) -> Option<Self> {
         let (bytes, result) = result(frame)?;
@@ -234,6 +245,40 @@ impl<'a> TaskInside<'a> {
     }
 }
 
+/// Whether a result says that the tool has failed. The core calls such a task `failed`; the extension says `completed`, and has
+/// `failed` for errors of the protocol alone.
+pub fn is_failure(bytes: &[u8], result: ByteSpan) -> bool {
+    get(bytes, result, "isError").is_some_and(|at| at.of(bytes) == b"true")
+}
+
+/// What an answer to `tasks/get` of the extension says of a task, in the sense of the core.
+pub fn as_core(mut facts: TaskFacts, told: &Frame) -> TaskFacts {
+    if facts.status == TaskStatus::Completed
+        && let Some((bytes, result)) = result(told)
+        && get(bytes, result, "result").is_some_and(|at| is_failure(bytes, at))
+    {
+        facts.status = TaskStatus::Failed;
+    }
+    facts
+}
+
+/// A time as tasks have it. The calendar is that of Howard Hinnant's `civil_from_days`.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Counted from the first of March of the year 0: the day that may be missing is the last one of a year.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 fn result(frame: &Frame) -> Option<(&[u8], ByteSpan)> {
     let at = frame.outcome().filter(|at| frame.kind() == FrameKind::Response && is_object(frame.bytes(), *at))?;
     Some((frame.bytes(), at))
@@ -274,6 +319,11 @@ pub fn declares_extension(capabilities: &Value) -> bool {
     capabilities.get("extensions").and_then(|extensions| extensions.get(TASKS)).is_some_and(Value::is_object)
 }
 
+/// Whether a server makes tasks of calls, in either spelling.
+pub fn declares_any(capabilities: &Value) -> bool {
+    declares_core(capabilities) || declares_extension(capabilities)
+}
+
 /// Whether a modern server refused a call because its client does not declare the extension. Then it was not run.
 pub fn is_required_by(frame: &Frame) -> bool {
     let Some(error) = frame.outcome().filter(|_| frame.kind() == FrameKind::Error) else { return false };
@@ -286,4 +336,42 @@ pub fn is_required_by(frame: &Frame) -> bool {
 /// The task that a message of 2025-11-25 says it belongs to.
 pub fn related(frame: &Frame) -> Option<Cow<'_, str>> {
     frame.param_str(&["_meta", RELATED, "taskId"])
+}
+
+/// A message of the gateway's own making that belongs to a task of 2025-11-25, with the id by which its reader knows the task: in
+/// the params of a request, in the result of an answer. An error has no place for it.
+pub fn with_related(message: &Bytes, id: &str) -> Bytes {
+    let limits = FrameLimits { max_bytes: message.len(), max_depth: 1_024, ..FrameLimits::default() };
+    let Ok(frame) = Frame::parse(message.clone(), &limits) else { return message.clone() };
+    let place = match frame.kind() {
+        FrameKind::Response => frame.outcome(),
+        FrameKind::Error => None,
+        _ => frame.params(),
+    };
+    let bytes = frame.bytes();
+    let related = format!(r#"{{"taskId":{}}}"#, encode_string(id));
+    let whole = format!(r#"{{"{RELATED}":{related}}}"#);
+    let mut patch = Patch::new();
+    match (place.filter(|at| is_object(bytes, *at)), frame.id_span()) {
+        (Some(at), _) => {
+            let mut edit = ObjectEdit::new(bytes, at);
+            match edit.get("_meta").filter(|at| is_object(bytes, *at)) {
+                Some(at) => {
+                    let mut meta = ObjectEdit::new(bytes, at);
+                    meta.set(RELATED, related);
+                    meta.finish(&mut patch);
+                }
+                None => {
+                    edit.set("_meta", whole);
+                }
+            }
+            edit.finish(&mut patch);
+        }
+        // A question needs no params, and this one has none.
+        (None, Some(id)) if frame.kind() == FrameKind::Request => {
+            patch.insert(id.end, format!(r#","params":{{"_meta":{whole}}}"#));
+        }
+        (None, _) => {}
+    }
+    patch.apply(bytes)
 }

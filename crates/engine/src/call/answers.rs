@@ -129,10 +129,10 @@ impl RequestRouter {
         result
     }
 
-    /// Whether some server runs calls as tasks of 2025-11-25, or may when it is there.
+    /// Whether some server runs calls as tasks, of either kind, or may when it is there.
     fn promises_tasks(&self, catalogue: &Catalogue, principal: &Principal) -> bool {
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
-        let has = seen.filter_map(|server| server.hello.as_ref()).any(|hello| task::declares_core(&hello.capabilities));
+        let has = seen.filter_map(|server| server.hello.as_ref()).any(|hello| task::declares_any(&hello.capabilities));
         has || self.catalogue.starting()
     }
 

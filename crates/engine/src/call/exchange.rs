@@ -1,6 +1,7 @@
 //! One request of a client, from its arrival to its answer.
 
 mod answer;
+mod crossed_task;
 mod drive;
 mod follow;
 mod followed_task;

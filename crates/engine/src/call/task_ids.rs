@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde_json::json;
+use tidings_hub::tasks::TaskHome;
 use tidings_proto::task::TaskSpelling;
 
 use crate::plan::seal_key::SealKey;
@@ -29,7 +30,8 @@ pub(crate) struct OpenedTaskId {
     pub(crate) server: String,
     /// What that server calls it.
     pub(crate) id: String,
-    pub(crate) spelling: TaskSpelling,
+    /// Who can be asked about it.
+    pub(crate) home: TaskHome,
 }
 
 impl TaskIdSealer {
@@ -41,10 +43,11 @@ impl TaskIdSealer {
         }
     }
 
-    pub(crate) fn seal(&self, server: &str, id: &str, spelling: TaskSpelling, principal: &str) -> String {
-        let kind = match spelling {
-            TaskSpelling::Core => "c",
-            TaskSpelling::Extension => "e",
+    pub(crate) fn seal(&self, server: &str, id: &str, home: TaskHome, principal: &str) -> String {
+        let kind = match home {
+            TaskHome::Server(TaskSpelling::Core) => "c",
+            TaskHome::Server(TaskSpelling::Extension) => "e",
+            TaskHome::Gateway => "k",
         };
         let mut payload = json!([kind, server, id]).to_string().into_bytes();
         let mut hash = blake3::Hasher::new_keyed(&self.nonces);
@@ -70,8 +73,12 @@ impl TaskIdSealer {
         let mut payload = payload.to_vec();
         let opened = self.key.open_in_place(nonce, Aad::from(principal.as_bytes()), &mut payload).ok()?;
         let (kind, server, id): (String, String, String) = serde_json::from_slice(opened).ok()?;
-        let spelling = if kind == "c" { TaskSpelling::Core } else { TaskSpelling::Extension };
-        Some(OpenedTaskId { server, id, spelling })
+        let home = match &*kind {
+            "c" => TaskHome::Server(TaskSpelling::Core),
+            "e" => TaskHome::Server(TaskSpelling::Extension),
+            _ => TaskHome::Gateway,
+        };
+        Some(OpenedTaskId { server, id, home })
     }
 }
 
@@ -79,22 +86,25 @@ impl TaskIdSealer {
 mod tests {
     use super::*;
 
+    const CORE: TaskHome = TaskHome::Server(TaskSpelling::Core);
+
     // bridging B7
     #[test]
     fn an_id_is_the_same_each_time_and_opens_for_its_principal_alone() {
         let key = SealKey::default();
         let (before, after) = (TaskIdSealer::new(&key), TaskIdSealer::new(&key));
-        let sealed = before.seal("a", "task 1", TaskSpelling::Core, "p");
-        assert_eq!(sealed, after.seal("a", "task 1", TaskSpelling::Core, "p"), "also after a restart");
-        let opened = OpenedTaskId { server: "a".into(), id: "task 1".into(), spelling: TaskSpelling::Core };
+        let sealed = before.seal("a", "task 1", CORE, "p");
+        assert_eq!(sealed, after.seal("a", "task 1", CORE, "p"), "also after a restart");
+        let opened = OpenedTaskId { server: "a".into(), id: "task 1".into(), home: CORE };
         assert_eq!(after.open(&sealed, "p"), Some(opened));
         assert_eq!(after.open(&sealed, "q"), None);
         assert_eq!(TaskIdSealer::new(&SealKey::default()).open(&sealed, "p"), None);
         for other in [
-            before.seal("b", "task 1", TaskSpelling::Core, "p"),
-            before.seal("a", "task 2", TaskSpelling::Core, "p"),
-            before.seal("a", "task 1", TaskSpelling::Extension, "p"),
-            before.seal("a", "task 1", TaskSpelling::Core, "q"),
+            before.seal("b", "task 1", CORE, "p"),
+            before.seal("a", "task 2", CORE, "p"),
+            before.seal("a", "task 1", TaskHome::Server(TaskSpelling::Extension), "p"),
+            before.seal("a", "task 1", TaskHome::Gateway, "p"),
+            before.seal("a", "task 1", CORE, "q"),
         ] {
             assert_ne!(sealed, other);
         }

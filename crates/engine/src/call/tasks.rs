@@ -3,7 +3,7 @@
 //! The rules are the hub's ([`tidings_hub::tasks`]). What a client asks about its tasks is `exchange/tasks.rs`; a task that the gateway
 //! follows in the place of a client that knows none is `exchange/followed_task.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,15 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tidings_hub::ServerId;
 use tidings_hub::calls::CallId;
-use tidings_hub::tasks::{TaskKey, TaskLimits, TaskTable};
+use tidings_hub::task_questions::{TaskQuestionLimits, TaskQuestions};
+use tidings_hub::tasks::{ListedTask, TaskHome, TaskKey, TaskLimits, TaskTable};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::task::{self, RELATED, TaskFacts, TaskSpelling};
 use tidings_proto::{Era, MessageSubject, Method, ServerMessage, TaskMethod, capabilities, notifications};
 use tidings_sync::Lock;
 use tidings_wire::{Frame, FrameLimits, Patch, RawId, encode_string, string_at};
+use tokio::sync::Notify;
 
 use crate::call::RequestRouter;
 use crate::call::task_ids::TaskIdSealer;
@@ -35,17 +37,34 @@ const LIST_WAIT: Duration = Duration::from_secs(2);
 /// How long a server may take to hear that a task is not wanted any more.
 const CANCEL_WAIT: Duration = Duration::from_secs(30);
 
+/// Where a task is that a server of 2025-11-25 works on.
+const CORE: TaskHome = TaskHome::Server(TaskSpelling::Core);
+
 /// Never held across an await, and no other lock is taken under it.
 pub(crate) struct TaskRoom {
     ids: TaskIdSealer,
     state: Lock<TaskState>,
+    /// Rings when the questions of some task are others than before.
+    pub(crate) changed: Notify,
 }
 
 pub(crate) struct TaskState {
     pub(crate) table: TaskTable,
+    /// What servers ask in tasks whose clients answer there.
+    pub(crate) questions: TaskQuestions,
+    /// Who listens to a task. As many as listens name.
+    pub(crate) watchers: HashMap<TaskKey, Vec<Arc<TaskBell>>>,
     /// Tasks that the gateway follows itself. As many as there are calls that wait for them.
     followed: HashMap<TaskKey, Followed>,
     followed_calls: HashMap<CallId, TaskKey>,
+}
+
+/// Rings for a listen that names tasks.
+#[derive(Default)]
+pub(crate) struct TaskBell {
+    pub(crate) rung: Notify,
+    /// The tasks that it rang for.
+    pub(crate) tasks: Lock<HashSet<TaskKey>>,
 }
 
 struct Followed {
@@ -56,9 +75,11 @@ struct Followed {
 
 impl TaskRoom {
     pub(crate) fn new(key: &SealKey) -> Self {
-        let (followed, followed_calls) = Default::default();
+        let (followed, followed_calls, watchers) = Default::default();
         let table = TaskTable::new(TaskLimits::default());
-        Self { ids: TaskIdSealer::new(key), state: Lock::new(TaskState { table, followed, followed_calls }) }
+        let questions = TaskQuestions::new(TaskQuestionLimits::default());
+        let state = TaskState { table, questions, watchers, followed, followed_calls };
+        Self { ids: TaskIdSealer::new(key), state: Lock::new(state), changed: Notify::new() }
     }
 
     pub(crate) const fn ids(&self) -> &TaskIdSealer {
@@ -113,21 +134,37 @@ impl TaskRoom {
     }
 }
 
-impl RequestRouter {
-    /// The id under which a principal knows a task.
-    pub(crate) fn shown_task(&self, server: &Server, id: &str, spelling: TaskSpelling, principal: &str) -> String {
-        self.tasks.ids.seal(&server.plan.name, id, spelling, principal)
+impl TaskState {
+    /// From now on whoever holds the request for the outcome of a task gets what is asked for it.
+    pub(crate) fn hold(&mut self, key: &TaskKey, waiter: &Arc<Waiter>) {
+        self.followed.insert(key.clone(), Followed { waiter: Arc::clone(waiter), awaited: None });
     }
 
-    /// Whether some server that the caller may use runs calls as tasks of the caller's kind.
+    pub(crate) fn let_go(&mut self, key: &TaskKey) {
+        self.followed.remove(key);
+    }
+
+    /// A server says that something of a task changed.
+    fn ring(&self, key: &TaskKey) {
+        for bell in self.watchers.get(key).into_iter().flatten() {
+            bell.tasks.lock().insert(key.clone());
+            bell.rung.notify_one();
+        }
+    }
+}
+
+impl RequestRouter {
+    /// The id under which a principal knows a task.
+    pub(crate) fn shown_task(&self, server: &Server, id: &str, home: TaskHome, principal: &str) -> String {
+        self.tasks.ids.seal(&server.plan.name, id, home, principal)
+    }
+
+    /// Whether some server that the caller may use runs calls as tasks.
     fn has_tasks(&self, caller: &Caller) -> bool {
         let catalogue = self.catalogue.current();
         self.pool.servers().iter().filter(|server| caller.principal().may_use(&server.plan)).any(|server| {
             let hello = catalogue.server(server.id).and_then(|status| status.hello.as_ref());
-            hello.is_some_and(|hello| match TaskSpelling::of(caller.era()) {
-                TaskSpelling::Core => task::declares_core(&hello.capabilities),
-                TaskSpelling::Extension => task::declares_extension(&hello.capabilities),
-            })
+            hello.is_some_and(|hello| task::declares_any(&hello.capabilities))
         })
     }
 
@@ -161,7 +198,7 @@ impl RequestRouter {
         };
         let principal = &caller.principal().name;
         let page = self.tasks.lock().table.list(principal, after, PAGE, Instant::now());
-        let told = join_all(page.tasks.into_iter().map(|(key, facts)| self.task_now(caller, key, facts))).await;
+        let told = join_all(page.tasks.into_iter().map(|task| self.task_now(caller, task))).await;
         let tasks: Vec<String> = told.into_iter().flatten().collect();
         let next = page.next.map(|next| format!(r#","nextCursor":"{next}""#)).unwrap_or_default();
         let result = format!(r#"{{"tasks":[{}]{next}}}"#, tasks.join(","));
@@ -169,25 +206,29 @@ impl RequestRouter {
     }
 
     /// A task as an entry of the list; `None` when its server is not there for the caller any more.
-    async fn task_now(&self, caller: &Caller, key: TaskKey, mut facts: TaskFacts) -> Option<String> {
+    async fn task_now(&self, caller: &Caller, task: ListedTask) -> Option<String> {
+        let ListedTask { key, home, mut facts } = task;
         let server = self.pool.server(key.server).filter(|server| caller.principal().may_use(&server.plan))?;
-        let spelling = TaskSpelling::of(caller.era());
         let asked = async {
+            let TaskHome::Server(spelling) = home else { return None };
             let live = self.pool.link_for(caller, &server).await.ok()?;
             if TaskSpelling::of(live.hello.revision.era()) != spelling {
                 return None;
             }
             let outgoing = self.own_task_request(&live, TaskMethod::Get, &key.id);
-            TaskFacts::told(&live.link.call(outgoing).answer().await.ok()?, spelling)
+            let frame = live.link.call(outgoing).answer().await.ok()?;
+            Some((TaskFacts::told(&frame, spelling)?, frame))
         };
-        if !facts.status.is_terminal()
-            && let Ok(Some(said)) = tokio::time::timeout(LIST_WAIT, asked).await
+        // What is over may be called otherwise in the extension, which only its own words tell.
+        let is_certain = facts.status.is_terminal() && home != TaskHome::Server(TaskSpelling::Extension);
+        if !is_certain
+            && let Ok(Some((said, frame))) = tokio::time::timeout(LIST_WAIT, asked).await
             && let Some(observed) = self.tasks.lock().table.observed(&key, said, Instant::now())
         {
-            facts = observed.facts;
+            facts = task::as_core(observed.facts, &frame);
         }
-        let shown = self.shown_task(&server, &key.id, spelling, &caller.principal().name);
-        Some(format!("{{{}}}", facts.members(&shown, spelling)))
+        let shown = self.shown_task(&server, &key.id, home, &caller.principal().name);
+        Some(format!("{{{}}}", facts.members(&shown, TaskSpelling::Core)))
     }
 
     /// A request about a task in the gateway's own name.
@@ -231,6 +272,7 @@ impl RequestRouter {
     pub(crate) fn task_status(&self, server: &Server, message: &ServerMessage) {
         let Some(id) = message.param_str(&["taskId"]) else { return };
         let key = TaskKey::new(server.id, &id);
+        self.tasks.lock().ring(&key);
         let Some(message) = self.tasks.give(&key, message.clone()) else { return };
         // Modern clients are told on a listen, which names the tasks; this is the word of the core.
         if !message.has_method(notifications::TASK_STATUS) {
@@ -247,7 +289,7 @@ impl RequestRouter {
         let session = self.sessions.get(owner.client).filter(|session| session.principal.name == owner.principal);
         let Some(session) = session else { return };
         let Some(params) = message.params() else { return };
-        let shown = self.shown_task(server, &key.id, TaskSpelling::Core, &owner.principal);
+        let shown = self.shown_task(server, &key.id, CORE, &owner.principal);
         let mut patch = Patch::new();
         let mut edit = message.edit(params);
         edit.set("taskId", encode_string(&shown));
@@ -310,7 +352,7 @@ impl RequestRouter {
         let is_followed = self.tasks.lock().followed.contains_key(&TaskKey::new(server.id, &id));
         // Of a task that is followed in its place a client knows nothing.
         if session.revision.has_execution() && !is_followed {
-            let shown = self.shown_task(server, &id, TaskSpelling::Core, &session.principal.name);
+            let shown = self.shown_task(server, &id, CORE, &session.principal.name);
             meta.set(RELATED, format!(r#"{{"taskId":{}}}"#, encode_string(&shown)));
         } else {
             meta.remove(RELATED);

@@ -89,7 +89,7 @@ impl RequestRouter {
             MessageSubject::Cancelled => {
                 if let Some((ask, bytes)) = self.take_withdrawn(key, &message) {
                     self.sessions.push_to(ask.client, bytes);
-                } else if !self.parks.withdraw(key, &message) {
+                } else if !self.parks.withdraw(key, &message) && !self.withdraw_from_task(key, &message) {
                     // It may be about a question that its call has not shown yet.
                     self.links.in_flight.give_to_sole(key, message);
                 }

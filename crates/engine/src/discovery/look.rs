@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidings_hub::catalogue::{ListChange, ListDifference, OfferList, ServerOffer};
 use tidings_hub::ledger::{CommitOccasion, Topic, Topics};
 use tidings_hub::refresh::{BegunLook, Jitter, ListMark, RefreshReason, RefreshSchedule};
-use tidings_proto::{ListKind, capabilities};
+use tidings_proto::{ListKind, capabilities, task};
 use tidings_upstream::{LinkError, ServerHello};
 
 use crate::discovery::ListDiscovery;
@@ -207,6 +207,7 @@ impl Server {
             bare: self.bare,
             uris: self.uris.clone(),
             era: live.hello.revision.era(),
+            makes_tasks: task::declares_extension(&live.hello.capabilities),
             current: true,
             listed: self.plan.listed,
             built_in: self.plan.is_built_in(),

@@ -11,8 +11,10 @@ use tidings_hub::ServerId;
 use tidings_hub::deliveries::Deliveries;
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
 use tidings_proto::{Era, Revision, meta, notifications};
-use tidings_wire::{Digest, Frame, RawId, elements, encode_string, notification, string_at};
-use tokio::sync::Notify;
+use tidings_wire::{
+    ByteSpan, Digest, Frame, ObjectEdit, Patch, RawId, elements, encode_string, notification, string_at,
+};
+use tokio::sync::{Notify, mpsc};
 
 use crate::client::bells::FollowerBell;
 use crate::client::principal::ViewKey;
@@ -87,6 +89,8 @@ pub(crate) enum Notice {
     List(Topic, Option<Arc<str>>),
     /// A resource changed: its URI, as the client knows it.
     Resource(String),
+    /// A task is further: all that is known of it, as a raw object.
+    Task(Bytes),
 }
 
 /// One `subscriptions/listen`, from its acknowledgement to its end.
@@ -97,6 +101,8 @@ pub(crate) struct Listening {
     /// The acknowledgement that is on its way, if this follows resources.
     pub(crate) receipt: Option<Receipt>,
     pub(crate) follows: bool,
+    /// What is to be told of the tasks that it names.
+    pub(crate) tasks: Option<mpsc::Receiver<Bytes>>,
     /// Its entry among those that are shown to people.
     pub(crate) listed: Option<Listed>,
 }
@@ -120,7 +126,8 @@ impl ListNotifier {
         announcements.follow(follower, view_key, topics, FollowerBaseline::Current, now);
         // Under the lock of the announcements: a commit that owes this follower something finds its bell.
         self.bells.insert(follower, FollowerBell::Listen(Arc::clone(&bell)));
-        Listening { notifier: Arc::clone(self), follower, bell, receipt: None, follows: false, listed: None }
+        let (receipt, tasks, listed) = Default::default();
+        Listening { notifier: Arc::clone(self), follower, bell, receipt, follows: false, tasks, listed }
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
@@ -376,7 +383,19 @@ impl Listening {
                 return notices;
             }
             // Its permit is kept, so a bell that rang since `deliver` is not lost.
-            self.bell.notified().await;
+            let rung = self.bell.notified();
+            let Some(tasks) = &mut self.tasks else {
+                rung.await;
+                continue;
+            };
+            tokio::select! {
+                () = rung => {}
+                told = tasks.recv() => match told {
+                    Some(task) => return VecDeque::from([Notice::Task(task)]),
+                    // Nobody asks for them any more: the gateway ends.
+                    None => self.tasks = None,
+                },
+            }
         }
     }
 }
@@ -422,11 +441,13 @@ pub(crate) fn wanted_resources(frame: &Frame) -> Option<Vec<String>> {
 }
 
 /// The acknowledgement of a listen: exactly what is honoured.
-pub(crate) fn acknowledgement(id: &RawId, topics: Topics, uris: &[String]) -> Bytes {
+pub(crate) fn acknowledgement(id: &RawId, topics: Topics, uris: &[String], tasks: &[String]) -> Bytes {
     let mut members: Vec<String> = topics.iter().map(|topic| format!("\"{}\":true", topic.flag())).collect();
-    if !uris.is_empty() {
-        let uris: Vec<String> = uris.iter().map(|uri| encode_string(uri)).collect();
-        members.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+    for (name, named) in [("resourceSubscriptions", uris), ("taskIds", tasks)] {
+        if !named.is_empty() {
+            let named: Vec<String> = named.iter().map(|one| encode_string(one)).collect();
+            members.push(format!("\"{name}\":[{}]", named.join(",")));
+        }
     }
     let honoured = members.join(",");
     let params = format!(r#"{{"_meta":{{"{}":{id}}},"notifications":{{{honoured}}}}}"#, meta::SUBSCRIPTION_ID);
@@ -446,6 +467,13 @@ pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
             let params = format!(r#"{{"_meta":{{"{tag}":{id}}},"uri":{}}}"#, encode_string(uri));
             notification(notifications::UPDATED, Some(params.as_bytes()))
         }
+        Notice::Task(task) => {
+            let mut edit = ObjectEdit::new(task, ByteSpan::new(0, task.len()));
+            edit.set("_meta", format!(r#"{{"{tag}":{id}}}"#));
+            let mut patch = Patch::new();
+            edit.finish(&mut patch);
+            notification(notifications::TASKS, Some(&patch.apply(task)))
+        }
     }
 }
 
@@ -462,5 +490,7 @@ fn plain(notice: Notice) -> OwedNotice {
                 notification(notifications::UPDATED, Some(format!(r#"{{"uri":{}}}"#, encode_string(&uri)).as_bytes()));
             OwedNotice { message, resource: Some(uri) }
         }
+        // Only a listen names tasks; said for whoever changes that.
+        Notice::Task(task) => OwedNotice { message: notification(notifications::TASKS, Some(&task)), resource: None },
     }
 }

@@ -221,8 +221,9 @@ fn public(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, ite
 /// The members that differ where a client of this revision looks.
 fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: FieldView) -> Vec<String> {
     let seen = |(kind, offer, item): &Seen<'_>| {
-        let rendered = ItemView { kind: *kind, revision, view, uris: &offer.uris }.render(&item.raw, name);
-        let read = OfferItem::read(*kind, rendered, false).into_iter();
+        let (kind, makes_tasks) = (*kind, offer.makes_tasks);
+        let rendered = ItemView { kind, revision, view, uris: &offer.uris, makes_tasks }.render(&item.raw, name);
+        let read = OfferItem::read(kind, rendered, false).into_iter();
         // Compared without `size` and time, as the ledger does: a summary must not name a change that was none.
         let read = read.map(|read| if item.has_details { read.with_details() } else { read });
         OfferList::new(read.collect(), 0, true)

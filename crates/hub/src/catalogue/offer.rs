@@ -220,6 +220,8 @@ pub struct ServerOffer {
     pub uris: UriMap,
     /// The era of the link that listed it.
     pub era: Era,
+    /// Whether it may make a task of any call, in the words of the modern extension.
+    pub makes_tasks: bool,
     /// Whether everything here is current; `false` while it is down and its last lists are served.
     pub current: bool,
     /// Whether its tools are in the lists that clients see. They can be called either way.
@@ -243,6 +245,7 @@ impl ServerOffer {
             bare: false,
             uris: UriMap::Transparent,
             era: Era::Legacy,
+            makes_tasks: false,
             current: true,
             listed: true,
             built_in: false,

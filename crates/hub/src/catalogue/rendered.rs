@@ -69,8 +69,9 @@ impl RenderedOffer {
     }
 
     pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: FieldView) -> &Arc<OfferSegment> {
+        let (uris, makes_tasks) = (&self.offer.uris, self.offer.makes_tasks);
         self.segments[kind as usize][revision as usize]
-            .get_or_init(|| Arc::new(self.render(ItemView { kind, revision, view, uris: &self.offer.uris })))
+            .get_or_init(|| Arc::new(self.render(ItemView { kind, revision, view, uris, makes_tasks })))
     }
 
     fn render(&self, view: ItemView<'_>) -> OfferSegment {

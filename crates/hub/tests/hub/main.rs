@@ -21,5 +21,6 @@ mod scopes;
 mod server_requests;
 mod session_views;
 mod subscriptions;
+mod task_questions;
 mod tasks;
 mod uris;

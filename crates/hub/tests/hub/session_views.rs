@@ -22,6 +22,7 @@ fn offer(server: u32) -> Arc<ServerOffer> {
         bare: false,
         uris: UriMap::Transparent,
         era: Era::Legacy,
+        makes_tasks: false,
         current: true,
         listed: true,
         built_in: false,

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use proptest::prelude::*;
 use tidings_hub::calls::CallId;
-use tidings_hub::tasks::{TaskKey, TaskLimits, TaskOwner, TaskTable};
+use tidings_hub::tasks::{TaskHome, TaskKey, TaskLimits, TaskOwner, TaskTable};
 use tidings_hub::{ClientKey, ServerId};
-use tidings_proto::task::{TaskFacts, TaskStatus};
+use tidings_proto::task::{TaskFacts, TaskSpelling, TaskStatus};
 use tidings_wire::RawId;
 
 const LIMITS: TaskLimits =
@@ -21,7 +21,8 @@ fn facts(status: TaskStatus, ttl: Option<u64>) -> TaskFacts {
 }
 
 fn owner(principal: &str, call: u64) -> TaskOwner {
-    TaskOwner { principal: principal.into(), client: ClientKey(1), call: CallId(call), token: Some(RawId::from(call)) }
+    let (principal, home) = (principal.into(), TaskHome::Server(TaskSpelling::Core));
+    TaskOwner { principal, client: ClientKey(1), call: CallId(call), token: Some(RawId::from(call)), home }
 }
 
 fn key(id: &str) -> TaskKey {
@@ -30,7 +31,7 @@ fn key(id: &str) -> TaskKey {
 
 /// The ids of a principal's tasks.
 fn listed(table: &mut TaskTable, principal: &str, now: Instant) -> Vec<String> {
-    table.list(principal, None, 100, now).tasks.into_iter().map(|(key, _)| key.id.to_string()).collect()
+    table.list(principal, None, 100, now).tasks.into_iter().map(|task| task.key.id.to_string()).collect()
 }
 
 // bridging B7
@@ -88,6 +89,13 @@ fn room_is_made_by_what_is_over_then_by_what_is_oldest_and_at_nobody_elses_cost(
     table.created(key("f"), owner("p", 1), facts(TaskStatus::Working, None), now);
     assert_eq!(listed(&mut table, "p", now), ["c", "d", "e", "f"]);
     assert_eq!(listed(&mut table, "q", now), ["theirs"]);
+    // An outcome that only the gateway may have goes after those that their servers have too.
+    for id in ["f", "e"] {
+        table.observed(&key(id), facts(TaskStatus::Completed, None), now);
+    }
+    assert!(table.keep(&key("e"), Bytes::from_static(b"kept"), now));
+    table.created(key("g"), owner("p", 1), facts(TaskStatus::Working, None), now);
+    assert_eq!(listed(&mut table, "p", now), ["c", "d", "e", "g"]);
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn pages_follow_each_other_and_progress_ends_with_the_task() {
     let first = table.list("p", None, 2, now);
     assert_eq!(first.tasks.len(), 2);
     let second = table.list("p", first.next, 2, now);
-    assert_eq!((second.tasks[0].0.clone(), second.next), (key("c"), None));
+    assert_eq!((second.tasks[0].key.clone(), second.next), (key("c"), None));
     assert_eq!(table.list("p", None, 3, now).next, None, "a last page that is full is the last");
     assert_eq!(table.list("nobody", None, 3, now).tasks, []);
     assert_eq!(table.progress_of(CallId(1)).unwrap().0, &key("b"));
@@ -197,8 +205,8 @@ proptest! {
             for principal in 0..4u8 {
                 let page = table.list(&principal.to_string(), None, 100, now);
                 prop_assert!(page.tasks.len() <= LIMITS.per_principal);
-                for (key, _) in page.tasks {
-                    let (owner, until) = &whose[&key.id.parse::<u8>().unwrap()];
+                for task in page.tasks {
+                    let (owner, until) = &whose[&task.key.id.parse::<u8>().unwrap()];
                     prop_assert_eq!(&**owner, &*principal.to_string());
                     prop_assert!(now < *until);
                 }

@@ -17,8 +17,27 @@ fn tool() -> Value {
 
 fn view(revision: Revision, view: FieldView, kind: ListKind, item: &Value) -> Value {
     let uris = UriMap::Prefix("up".into());
-    let rendered = ItemView { kind, revision, view, uris: &uris }.render(&Bytes::from(item.to_string()), "up__t");
+    let rendered = ItemView { kind, revision, view, uris: &uris, makes_tasks: false }
+        .render(&Bytes::from(item.to_string()), "up__t");
     json(rendered)
+}
+
+// bridging B7, client of 2025-11-25 and extension
+#[test]
+fn tools_of_a_server_that_makes_tasks_say_so_in_the_one_revision_that_asks() {
+    use Revision::*;
+    let uris = UriMap::Transparent;
+    for revision in [V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28] {
+        let seen = |kind: ListKind, item: Value| {
+            let view = ItemView { kind, revision, view: FieldView::Strict, uris: &uris, makes_tasks: true };
+            json(view.render(&Bytes::from(item.to_string()), "t"))["execution"].clone()
+        };
+        let says = if revision == V2025_11_25 { value!({"taskSupport": "optional"}) } else { Value::Null };
+        assert_eq!(seen(ListKind::Tools, value!({"name": "t"})), says, "{revision}");
+        assert_eq!(seen(ListKind::Prompts, value!({"name": "t"})), Value::Null);
+        let own = seen(ListKind::Tools, value!({"name": "t", "execution": {"taskSupport": "forbidden"}}));
+        assert!(own.is_null() || own["taskSupport"] == "forbidden", "what a tool says itself stays: {own}");
+    }
 }
 
 // bridging A3, "Views for old clients"

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json as value};
 use tidings_proto::task::{
-    RELATED, TASKS, TaskFacts, TaskInside, TaskSpelling, TaskStatus, TaskSupport, declares_core, declares_extension,
-    is_required_by, related,
+    RELATED, TASKS, TaskFacts, TaskInside, TaskSpelling, TaskStatus, TaskSupport, as_core, declares_core,
+    declares_extension, is_required_by, related, with_related,
 };
 
 use crate::frame;
@@ -137,4 +137,57 @@ fn what_is_declared_is_found() {
     assert!(!is_required_by(&refused(-32021, value!({"requiredCapabilities": {"sampling": {}}}))));
     let message = value!({"jsonrpc": "2.0", "method": "m", "params": {"_meta": {RELATED: {"taskId": "t"}}}});
     assert_eq!(related(&frame(&message.to_string())).as_deref(), Some("t"));
+}
+
+// bridging B7, status
+#[test]
+fn a_tool_that_failed_has_failed_in_the_core_and_completed_in_the_extension() {
+    let told = |status: &str, inside: &str| {
+        let frame = answer(&format!(r#"{{"taskId":"t","status":"{status}"{inside}}}"#));
+        as_core(TaskFacts::told(&frame, TaskSpelling::Extension).unwrap(), &frame).status
+    };
+    assert_eq!(told("completed", r#","result":{"isError":true}"#), TaskStatus::Failed);
+    assert_eq!(told("completed", r#","result":{"isError":false}"#), TaskStatus::Completed);
+    assert_eq!(told("completed", r#","result":{}"#), TaskStatus::Completed);
+    assert_eq!(told("working", ""), TaskStatus::Working);
+}
+
+// bridging B7
+#[test]
+fn a_message_says_which_task_it_belongs_to() {
+    for (message, place) in [
+        (r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#, "params"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"_meta":{"b":2}}}"#, "params"),
+        (r#"{"jsonrpc":"2.0","method":"m","params":{"a":1}}"#, "params"),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#, "result"),
+    ] {
+        let before: Value = serde_json::from_str(message).unwrap();
+        let mut after: Value = serde_json::from_slice(&with_related(&message.into(), "t")).unwrap();
+        assert_eq!(after[place]["_meta"][RELATED], value!({"taskId": "t"}), "{after}");
+        after[place]["_meta"].as_object_mut().unwrap().remove(RELATED);
+        if after[place]["_meta"] == value!({}) {
+            after[place].as_object_mut().unwrap().remove("_meta");
+        }
+        if after[place] == value!({}) {
+            after.as_object_mut().unwrap().remove(place);
+        }
+        assert_eq!(after, before, "nothing else is changed");
+    }
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#;
+    assert_eq!(with_related(&error.into(), "t"), error);
+}
+
+#[test]
+fn a_task_that_was_over_at_once_has_a_time() {
+    for (seconds, text) in [
+        (0, "1970-01-01T00:00:00Z"),
+        (951_827_696, "2000-02-29T12:34:56Z"),
+        (1_709_251_199, "2024-02-29T23:59:59Z"),
+        (1_794_830_400, "2026-11-16T12:00:00Z"),
+        (4_107_542_400, "2100-03-01T00:00:00Z"),
+    ] {
+        let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let facts = TaskFacts::finished("t", false, 5, at);
+        assert_eq!((&*facts.created, &*facts.updated, facts.ttl), (text, text, Some(5)));
+    }
 }

@@ -10,10 +10,16 @@ mod logging;
 mod passthrough;
 mod principals;
 mod probing;
+#[path = "../tasks/crossed.rs"]
+mod task_crossed;
 #[path = "../tasks/followed.rs"]
 mod task_followed;
 #[path = "../tasks/jobs.rs"]
 mod task_jobs;
+#[path = "../tasks/listened.rs"]
+mod task_listened;
+#[path = "../tasks/principals.rs"]
+mod task_principals;
 #[path = "../tasks/proxied.rs"]
 mod task_proxied;
 mod views;

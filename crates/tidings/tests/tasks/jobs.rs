@@ -139,11 +139,25 @@ pub(crate) fn core(jobs: &Jobs) -> ServerBuilder {
             let jobs = outcome.clone();
             async move {
                 let Some((id, job)) = jobs.of(&call) else { return unknown(&call) };
-                if let Some(asks) = job.get("asks").filter(|asks| asks.is_object()) {
-                    let mut params = asks.clone();
-                    params["_meta"] = json!({RELATED: {"taskId": id}});
-                    let heard = call.elicit(params).await.unwrap_or_default();
-                    jobs.complete(&id, &heard.to_string());
+                if let Some(asks) = job.get("asks").filter(|asks| asks.is_object() || asks.is_array()) {
+                    let ask = |params: Option<&Value>| {
+                        let related = params.map(|params| {
+                            let mut params = params.clone();
+                            params["_meta"] = json!({RELATED: {"taskId": id}});
+                            params
+                        });
+                        async {
+                            let Some(params) = related else { return Value::Null };
+                            call.elicit(params).await.unwrap_or_default()
+                        }
+                    };
+                    let first = if asks.is_array() { asks.get(0) } else { Some(asks) };
+                    let (first, second) = tokio::join!(ask(first), ask(asks.get(1)));
+                    let heard = if second.is_null() { first } else { json!([first, second]) };
+                    // Somebody may have asked before; what is over stays what it is.
+                    if !is_over(&jobs.get(&id).unwrap()) {
+                        jobs.complete(&id, &heard.to_string());
+                    }
                 }
                 let job = jobs.wait(&id, is_over).await;
                 if job["error"].is_object() {

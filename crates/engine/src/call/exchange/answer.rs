@@ -1,11 +1,12 @@
 //! A server's answer in the terms of the client.
 
 use serde_json::Value;
+use tidings_hub::tasks::TaskHome;
 use tidings_proto::content::ContentView;
 use tidings_proto::outcome::{self, AnswerReader, ClientAnswer, TaskIds};
 use tidings_proto::question::Abilities;
 use tidings_proto::task::TaskSpelling;
-use tidings_proto::{Era, code, meta};
+use tidings_proto::{Era, Method, TaskMethod, code, meta};
 use tidings_wire::{Frame, FrameKind};
 
 use super::{Exchange, Stage};
@@ -21,6 +22,22 @@ impl Exchange {
     }
 
     pub(super) fn translate_from(&self, routed: &Routed, from: Era, frame: &Frame) -> ClientAnswer {
+        self.translate_as(self.method, self.followed.is_some(), routed, from, frame)
+    }
+
+    /// The outcome of a task, whatever the client asked to get it.
+    pub(super) fn translate_outcome(&self, routed: &Routed, from: Era, frame: &Frame) -> ClientAnswer {
+        self.translate_as(Method::Task(TaskMethod::Result), true, routed, from, frame)
+    }
+
+    fn translate_as(
+        &self,
+        method: Method,
+        hides_tasks: bool,
+        routed: &Routed,
+        from: Era,
+        frame: &Frame,
+    ) -> ClientAnswer {
         let server = &routed.server;
         // Whose name modern results carry, where it is not the server's own.
         let names_us = self.router.pool.passthrough.is_none() && self.caller.era() == Era::Modern;
@@ -31,16 +48,16 @@ impl Exchange {
             true => inner.to_owned(),
             false => self.router.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
         };
-        let spelling = TaskSpelling::of(from);
+        let home = TaskHome::Server(TaskSpelling::of(from));
         let principal = &self.caller.principal().name;
-        let shown = |id: &str| self.router.shown_task(server, id, spelling, principal);
-        let tasks = match self.followed.is_some() {
+        let shown = |id: &str| self.router.shown_task(server, id, home, principal);
+        let tasks = match hides_tasks {
             true => TaskIds::Hidden,
             false if self.shows_tasks() => TaskIds::Sealed(&shown),
             false => TaskIds::Absent,
         };
         let reader = AnswerReader {
-            method: self.method,
+            method,
             from,
             content: ContentView {
                 uris: &server.uris,

@@ -14,7 +14,7 @@ use tidings_proto::outbound::{RequestChanges, StateChange};
 use tidings_proto::outcome::{self, ClientAnswer};
 use tidings_proto::question::{self, InputAnswer, InputRequired, Needs};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method, notifications};
+use tidings_proto::{Era, Method, notifications, task};
 use tidings_wire::{Frame, encode_string, notification};
 
 use super::{Exchange, Repetition, Reply, Stage};
@@ -167,6 +167,12 @@ impl Exchange {
             }
             if request.needs() == Needs::Url {
                 driven.visited.push(id);
+            }
+        }
+        // A client that knows the task is told which one asks.
+        if let Some(known_as) = self.followed.as_ref().and_then(|followed| followed.known_as.as_deref()) {
+            for message in &mut driving.unsent {
+                *message = task::with_related(message, known_as);
             }
         }
         driving.next = Next::Answers(round);

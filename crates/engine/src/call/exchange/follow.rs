@@ -13,6 +13,7 @@ use tidings_wire::{Frame, FrameLimits};
 use super::{Exchange, Reply, Stage};
 use crate::call::RequestRouter;
 use crate::call::routing::Routed;
+use crate::call::watched_tasks;
 use crate::client::principal::Principal;
 use crate::client::session::Session;
 use crate::notify::announce;
@@ -29,6 +30,9 @@ impl Exchange {
         }
         let uris = announce::wanted_resources(&self.frame).ok_or_else(|| {
             RequestRefusal::InvalidParams("params.notifications.resourceSubscriptions must be a list of URIs".into())
+        })?;
+        let tasks = watched_tasks::wanted_tasks(&self.frame).ok_or_else(|| {
+            RequestRefusal::InvalidParams("params.notifications.taskIds must be a list of ids".into())
         })?;
         // What comes before the servers have settled is no change.
         self.router.catalogue.wait_settled().await;
@@ -49,10 +53,12 @@ impl Exchange {
             }
             listening.receipt = Some(asked.receipt());
         }
+        let (watched, told) = self.router.watch_tasks(&self.caller, &self.frame, tasks);
+        listening.tasks = told;
         self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
         // A listen may stay open for days, and thousands do: nothing of its request is needed any more.
         self.frame.forget();
-        Ok(Reply::Message(announce::acknowledgement(&self.id, topics, &honoured)))
+        Ok(Reply::Message(announce::acknowledgement(&self.id, topics, &honoured, &watched)))
     }
 
     /// Follows a resource for a session; the answer waits for the server's.

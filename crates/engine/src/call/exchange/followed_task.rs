@@ -13,7 +13,7 @@ use serde_json::json;
 use tidings_hub::calls::{CallHistory, CallId};
 use tidings_hub::tasks::TaskKey;
 use tidings_proto::outbound::RequestTarget;
-use tidings_proto::outcome;
+use tidings_proto::outcome::{self, ClientAnswer};
 use tidings_proto::question::{self, InputRequired};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::task::{self, TASKS, TaskFacts, TaskInside, TaskSpelling, TaskStatus};
@@ -55,6 +55,8 @@ pub(super) struct FollowedTask {
     said: Option<Box<str>>,
     /// The server tells of progress itself.
     has_progress: bool,
+    /// The id of the task for a client that knows it, and waits for its outcome.
+    pub(super) known_as: Option<Box<str>>,
 }
 
 /// A call between the answer that names its task and the outcome.
@@ -102,8 +104,8 @@ impl Following {
 
 impl FollowedTask {
     fn new(task: Option<FollowGuard>) -> Box<Self> {
-        let (outcome, history, answered, said, has_progress) = Default::default();
-        Box::new(Self { task, outcome, history, answered, said, has_progress })
+        let (outcome, history, answered, said, has_progress, known_as) = Default::default();
+        Box::new(Self { task, outcome, history, answered, said, has_progress, known_as })
     }
 
     pub(super) fn part(&self) -> TaskPart {
@@ -125,7 +127,7 @@ pub(super) fn with_tasks(capabilities: &[u8]) -> Vec<u8> {
     all.to_string().into_bytes()
 }
 
-fn parsed(bytes: Bytes) -> Option<Frame> {
+pub(super) fn parsed(bytes: Bytes) -> Option<Frame> {
     let limits = FrameLimits { max_bytes: bytes.len(), max_depth: 1_024, ..FrameLimits::default() };
     Frame::parse(bytes, &limits).ok()
 }
@@ -135,6 +137,42 @@ fn pause(facts: &TaskFacts) -> Duration {
 }
 
 impl Exchange {
+    /// A client that knows the task waits for its outcome: the task goes on when the client does not.
+    pub(super) fn await_task(&mut self, routed: Routed, live: LiveLink, key: TaskKey) {
+        let (_, most) = routed.server.timeouts(&self.router.runtime.settings);
+        let now = Instant::now();
+        let task = FollowGuard {
+            router: Arc::clone(&self.router),
+            server: Arc::clone(&routed.server),
+            live: live.clone(),
+            key,
+            // It was made by a call that is over.
+            call: CallId(0),
+            is_over: true,
+        };
+        let mut followed = FollowedTask::new(Some(task));
+        followed.history = Some(CallHistory { last_moment: now + most, progress: None });
+        followed.known_as = Some(routed.exposed.as_str().into());
+        self.followed = Some(followed);
+        self.stage = Stage::Following(Following::new(routed, live, now));
+    }
+
+    /// What was said of a task that its client knows, unless the client was told otherwise before.
+    fn believed(&self, facts: &TaskFacts) -> Option<TaskFacts> {
+        let followed = self.followed.as_ref().filter(|followed| followed.known_as.is_some())?;
+        let key = &followed.task.as_ref()?.key;
+        let observed = self.router.tasks.lock().table.observed(key, facts.clone(), Instant::now())?;
+        Some(observed.facts)
+    }
+
+    /// The outcome, for a client that knows the task with its id.
+    fn known_outcome(&self, mut answer: ClientAnswer) -> ClientAnswer {
+        if let Some(known_as) = self.followed.as_ref().and_then(|followed| followed.known_as.as_deref()) {
+            answer.payload = task::with_related(&answer.payload.to_bytes(), known_as).into();
+        }
+        answer
+    }
+
     /// What becomes of an answer that names a task, or that is refused without one; `None` for every other.
     pub(super) fn task_begun(&mut self, frame: &Frame) -> Option<Result<Option<Reply>, RequestRefusal>> {
         let Stage::Calling(calling) = &self.stage else { return None };
@@ -335,6 +373,8 @@ impl Exchange {
 
     /// `told`: the answer in which it was said, where that has everything.
     fn heard_of_task(&mut self, facts: &TaskFacts, told: Option<&Frame>) -> Result<Option<Reply>, RequestRefusal> {
+        let believed = self.believed(facts);
+        let facts = believed.as_ref().unwrap_or(facts);
         self.tell_status(facts);
         let (Stage::Following(following), Some(followed)) = (&mut self.stage, &mut self.followed) else {
             return Ok(None);
@@ -349,8 +389,12 @@ impl Exchange {
             (TaskStatus::Cancelled, ..) => {
                 let words = facts.message.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
                 let server = &following.routed.server.plan.name;
-                let text = format!("server \"{server}\" cancelled the task that it had made of the call{words}");
-                Ok(Some(Reply::Answer(outcome::failed_tool(&self.id, &text, self.caller.era()))))
+                let text = match followed.known_as.is_some() {
+                    true => format!("the task was cancelled{words}"),
+                    false => format!("server \"{server}\" cancelled the task that it had made of the call{words}"),
+                };
+                let answer = outcome::failed_tool(&self.id, &text, self.caller.era());
+                Ok(Some(Reply::Answer(self.known_outcome(answer))))
             }
             // In the core the request for the outcome is also where the server asks.
             (_, Era::Legacy, _) => self.ask_outcome(),
@@ -380,7 +424,7 @@ impl Exchange {
         };
         following.routed.server.call_answered();
         let answer = self.translate_from(&following.routed, Era::Modern, &frame);
-        Ok(Some(Reply::Answer(answer)))
+        Ok(Some(Reply::Answer(self.known_outcome(answer))))
     }
 
     /// In the core: asks for the outcome, which is waited for. What the server wants to know comes with it.

@@ -97,8 +97,8 @@ impl Exchange {
                 (None, None, &b"{}"[..])
             }
         };
-        let with_tasks = (*task == TaskPart::Followed && revision.era() == Era::Modern)
-            .then(|| followed_task::with_tasks(capabilities));
+        let knows_tasks = matches!(task, TaskPart::Followed | TaskPart::Crossed(_)) && revision.era() == Era::Modern;
+        let with_tasks = knows_tasks.then(|| followed_task::with_tasks(capabilities));
         let capabilities = with_tasks.as_deref().unwrap_or(capabilities);
         let alone = self.router.pool.is_alone(&routed.server);
         let requester = RequestingClient { era: self.caller.era(), info, capabilities, log_level: level, alone };

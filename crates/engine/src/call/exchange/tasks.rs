@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidings_hub::tasks::{TaskKey, TaskOwner};
+use tidings_hub::tasks::{TaskHome, TaskKey, TaskOwner};
 use tidings_proto::outbound::{RequestTarget, TaskChange};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
@@ -26,6 +26,8 @@ pub(super) enum TaskPart {
     Followed,
     /// It asks for the outcome of such a task.
     Outcome,
+    /// Its client knows tasks, in this spelling, and its server knows those of the other one, if any.
+    Crossed(TaskSpelling),
 }
 
 impl TaskPart {
@@ -33,7 +35,7 @@ impl TaskPart {
     pub(super) fn change(self, method: Method, to: Era) -> TaskChange {
         match self {
             Self::Client if method == Method::ToolsCall && to == Era::Legacy => TaskChange::Keep,
-            Self::Followed if to == Era::Legacy => TaskChange::Set,
+            Self::Followed | Self::Crossed(TaskSpelling::Extension) if to == Era::Legacy => TaskChange::Set,
             _ if method == Method::ToolsCall => TaskChange::Remove,
             // A member of this name means something else there, such as in a vendor's method.
             _ => TaskChange::Keep,
@@ -52,16 +54,27 @@ impl Exchange {
             return followed.part();
         }
         let to = live.hello.revision;
+        let wants_task = || self.caller.revision().has_execution() && self.frame.param(&["task"]).is_some();
+        let has_core = || to.has_execution() && task::declares_core(&live.hello.capabilities);
         match (self.caller.era(), to.era()) {
             (Era::Modern, Era::Modern) => TaskPart::Client,
-            (Era::Legacy, Era::Modern) => TaskPart::None,
-            (_, Era::Legacy) if !to.has_execution() || !task::declares_core(&live.hello.capabilities) => TaskPart::None,
-            (Era::Legacy, _) if self.caller.revision().has_execution() && self.frame.param(&["task"]).is_some() => {
-                TaskPart::Client
-            }
-            _ if self.requires_task(routed) => TaskPart::Followed,
+            (Era::Legacy, Era::Legacy) if has_core() && wants_task() => TaskPart::Client,
+            // Also over a legacy link of a server that was listed in the modern era: the client was shown that it may.
+            (Era::Legacy, _) if wants_task() && self.may_be_task(routed) => TaskPart::Crossed(TaskSpelling::Core),
+            (_, Era::Legacy) if has_core() && self.requires_task(routed) => match self.caller.era() {
+                Era::Modern if task::declares_extension(&self.caller.capabilities(&self.frame)) => {
+                    TaskPart::Crossed(TaskSpelling::Extension)
+                }
+                _ => TaskPart::Followed,
+            },
             _ => TaskPart::None,
         }
+    }
+
+    /// Whether a client of 2025-11-25 was shown that the server's tools can be tasks, because the server has the extension.
+    fn may_be_task(&self, routed: &Routed) -> bool {
+        let catalogue = self.router.catalogue.current();
+        catalogue.snapshot.offer(routed.server.id).is_some_and(|offer| offer.makes_tasks)
     }
 
     /// Whether the tool can be run as a task only.
@@ -96,15 +109,19 @@ impl Exchange {
         let servers = router.pool.servers();
         let server = servers.named(&opened.server, false).filter(|server| principal.may_use(&server.plan));
         let server = Arc::clone(server.ok_or_else(unknown)?);
-        let live = router.pool.link_for(&self.caller, &server).await?;
-        // What one era knows as a task the other does not know at all.
-        let at_server = TaskSpelling::of(live.hello.revision.era());
-        if opened.spelling != at_server || at_server != TaskSpelling::of(self.caller.era()) {
-            return Err(unknown());
-        }
         let key = TaskKey::new(server.id, &opened.id);
         let target = RequestTarget { member: "taskId", in_ref: false, local: LocalName::new(opened.id) };
         let routed = Routed { server, target, exposed: PublicName::new(&*shown), headers: None };
+        let TaskHome::Server(spelling) = opened.home else { return self.kept_task(which, &routed, &key).map(Some) };
+        let live = router.pool.link_for(&self.caller, &routed.server).await?;
+        // What one era of a server knows as a task the other does not know at all.
+        if spelling != TaskSpelling::of(live.hello.revision.era()) {
+            return Err(unknown());
+        }
+        if spelling != TaskSpelling::of(self.caller.era()) {
+            // Boxed: it is rare, and every request has room for the future of this one.
+            return Box::pin(self.crossed_request(which, routed, live, key)).await;
+        }
         let begun = self.begin(routed, live, Repetition::Possible);
         if let (TaskMethod::Result, Stage::Calling(calling)) = (which, &self.stage) {
             router.tasks.outcome_awaited(&key, calling.call);
@@ -119,6 +136,9 @@ impl Exchange {
             return None;
         }
         let Stage::Calling(calling) = &self.stage else { return None };
+        if let TaskPart::Crossed(_) = calling.task {
+            return self.crossed_answer(frame);
+        }
         let Calling { routed, live, call, task: TaskPart::Client, .. } = &**calling else { return None };
         let spelling = TaskSpelling::of(live.hello.revision.era());
         let now = Instant::now();
@@ -130,7 +150,8 @@ impl Exchange {
                     // A modern client hears nothing of a call that was answered.
                     .filter(|_| spelling == TaskSpelling::Core);
                 let principal = Arc::clone(&self.caller.principal().name);
-                let owner = TaskOwner { principal, client: self.caller.key(), call: *call, token };
+                let home = TaskHome::Server(spelling);
+                let owner = TaskOwner { principal, client: self.caller.key(), call: *call, token, home };
                 self.router.tasks.lock().table.created(key, owner, facts, now);
                 None
             }
