@@ -26,6 +26,9 @@ Usage: cargo xtask TASK
   package [--quick]     build the packages into target/packages and try each one; --quick: with the debug build
   soak [--minutes N | --seconds N] [--seed S] [--shared-only]
                         servers that change without end and clients that follow; 10 minutes by default
+  soak --parks [--minutes N | --seconds N] [--seed S]
+                        calls that wait for their clients, under random answers, replays, tampering and restarts:
+                        none runs twice and none is left; 10 minutes by default
   chaos [--minutes N | --seconds N] [--seed S]
                         resets, cuts, stalls, kills and floods between the gateway and servers of others;
                         10 minutes by default
@@ -53,6 +56,7 @@ pub(crate) enum Task {
     Peers,
     Bench { arguments: Vec<String> },
     Soak { arguments: Vec<String> },
+    SoakParks { seconds: u64, seed: Option<u64> },
     Chaos { arguments: Vec<String> },
     House,
     Deny,
@@ -95,7 +99,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "relevance" => relevance(rest),
         "peers" => flags(rest, &[]).map(|_| Task::Peers),
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
-        "soak" => Ok(Task::Soak { arguments: rest.to_vec() }),
+        "soak" => match rest.split_first() {
+            Some((first, rest)) if first == "--parks" => soak_parks(rest),
+            _ => Ok(Task::Soak { arguments: rest.to_vec() }),
+        },
         "chaos" => Ok(Task::Chaos { arguments: rest.to_vec() }),
         "house" => flags(rest, &[]).map(|_| Task::House),
         "deny" => flags(rest, &[]).map(|_| Task::Deny),
@@ -134,6 +141,24 @@ fn named_gateway(given: &[String]) -> Result<Option<PathBuf>, Wrong> {
         }
     }
     Ok(gateway)
+}
+
+fn soak_parks(given: &[String]) -> Result<Task, Wrong> {
+    let (mut seconds, mut seed) = (10 * 60, None);
+    for (option, value) in pairs(given)? {
+        let number = value.parse().map_err(|_| Wrong::BadValue {
+            option: option.to_owned(),
+            value: value.to_owned(),
+            known: "the whole numbers".to_owned(),
+        });
+        match option {
+            "--minutes" => seconds = number? * 60,
+            "--seconds" => seconds = number?,
+            "--seed" => seed = Some(number?),
+            other => return Err(Wrong::UnknownOption(other.to_owned())),
+        }
+    }
+    Ok(Task::SoakParks { seconds, seed })
 }
 
 fn relevance(given: &[String]) -> Result<Task, Wrong> {
@@ -202,5 +227,9 @@ mod tests {
         assert_eq!(task("bench --clients 16"), Ok(Task::Bench { arguments }));
         let arguments = vec!["--seed".to_owned(), "7".to_owned()];
         assert_eq!(task("soak --seed 7"), Ok(Task::Soak { arguments }));
+        assert_eq!(task("soak --parks"), Ok(Task::SoakParks { seconds: 600, seed: None }));
+        let parks = Task::SoakParks { seconds: 120, seed: Some(7) };
+        assert_eq!(task("soak --parks --minutes 2 --seed 7"), Ok(parks));
+        assert!(matches!(task("soak --parks --seed x"), Err(Wrong::BadValue { .. })));
     }
 }

@@ -23,3 +23,20 @@ pub(crate) fn run<A: AsRef<std::ffi::OsStr>>(
     let soak = Invocation::new(gateway.with_file_name("tidings-soak")).args(arguments);
     children.run(&soak.env("TIDINGS_BIN", &gateway).deadline(DEADLINE))
 }
+
+/// Calls that wait for their clients. The storm is a test of a few seconds (`crates/tidings/tests/questions/park_storm.rs`), which needs
+/// the testkit; here it lasts as long as is asked for. It prints its seed first.
+pub(crate) fn parks(
+    children: &Children,
+    workspace: &Workspace,
+    seconds: u64,
+    seed: Option<u64>,
+) -> Result<(), Failure> {
+    let storm = ["test", "-p", "tidings", "--test", "questions", "park_storm", "--", "--nocapture"];
+    let storm = workspace.cargo(storm).env("TIDINGS_STORM_SECONDS", seconds.to_string());
+    let storm = match seed {
+        Some(seed) => storm.env("TIDINGS_STORM_SEED", seed.to_string()),
+        None => storm,
+    };
+    children.run(&storm.deadline(DEADLINE))
+}
