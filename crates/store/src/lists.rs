@@ -1,6 +1,6 @@
 //! What every server was last known to list, so that the first listing of the next process can be compared with it.
 //!
-//! [`LastLists`] decides; it reads what is known through [`Known`] and gives back records and steps, which the log writes in one
+//! [`LastLists`] decides; it reads what is known through [`KnownLists`] and gives back records and steps, which the log writes in one
 //! transaction. Reading and writing the table is the matter of `tables/lists.rs`.
 
 use std::collections::{BTreeMap, HashSet};
@@ -107,7 +107,7 @@ pub(crate) enum ListStep {
 pub(crate) type KnownList = BTreeMap<Box<str>, ItemHash>;
 
 /// What was last known of servers' lists: the table in a process, a model in tests.
-pub(crate) trait Known {
+pub(crate) trait KnownLists {
     /// Why it can not be read.
     type Error;
     /// Every server of which lists are known.
@@ -160,7 +160,12 @@ pub(crate) struct LastLists {
 
 impl LastLists {
     /// Takes one entry. What it needs to know of its server must be written: nothing of that is in the batch.
-    pub(crate) fn take<K: Known>(&mut self, entry: LogEntry, known: &K, batch: &mut Batch) -> Result<(), K::Error> {
+    pub(crate) fn take<K: KnownLists>(
+        &mut self,
+        entry: LogEntry,
+        known: &K,
+        batch: &mut Batch,
+    ) -> Result<(), K::Error> {
         let owner = entry.owner().cloned();
         let taken = self.take_entry(entry, known, batch);
         if let (Err(_), Some(owner)) = (&taken, owner) {
@@ -175,7 +180,7 @@ impl LastLists {
         self.owners.retain(|owner| !owners.contains(owner));
     }
 
-    fn take_entry<K: Known>(&mut self, entry: LogEntry, known: &K, batch: &mut Batch) -> Result<(), K::Error> {
+    fn take_entry<K: KnownLists>(&mut self, entry: LogEntry, known: &K, batch: &mut Batch) -> Result<(), K::Error> {
         match entry {
             LogEntry::Began(time, servers) => self.begin(time, &servers, known, batch),
             LogEntry::Listed(listing) => {
@@ -232,7 +237,7 @@ impl LastLists {
     }
 
     /// Servers that are not among those of this process went while no gateway ran.
-    fn begin<K: Known>(
+    fn begin<K: KnownLists>(
         &mut self,
         time: Timestamp,
         servers: &[ListOwner],
@@ -250,7 +255,7 @@ impl LastLists {
         gone.into_iter().try_for_each(|owner| forget(time, owner, true, known, batch))
     }
 
-    fn change<K: Known>(
+    fn change<K: KnownLists>(
         &mut self,
         record: ChangeRecord,
         delta: ListDelta,
@@ -278,7 +283,7 @@ impl LastLists {
 
     /// A whole list in the place of what is known.
     #[allow(clippy::too_many_arguments, reason = "each is a fact about one list")]
-    fn compare<K: Known>(
+    fn compare<K: KnownLists>(
         &mut self,
         time: Timestamp,
         owner: &ListOwner,
@@ -314,7 +319,7 @@ impl LastLists {
 }
 
 /// A server is gone, and with it all that it is still known to list.
-fn forget<K: Known>(
+fn forget<K: KnownLists>(
     time: Timestamp,
     owner: ListOwner,
     while_down: bool,

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -83,8 +84,13 @@ impl DataDir {
             return Ok(key);
         }
         let fault = |e: io::Error| CommandFailure::Failed(format!("{}: {e}", path.display()));
+        // Of two gateways that begin at once one writes it, and both use that one.
+        write_private_once(&path, secret::fresh()?.as_bytes()).map_err(fault)?;
+        if let Some(key) = key_of(&std::fs::read_to_string(&path).map_err(fault)?) {
+            return Ok(key);
+        }
+        // What is there was never a key.
         write_private_whole(&path, secret::fresh()?.as_bytes()).map_err(fault)?;
-        // Read back: of two gateways that begin at once both use the one that was written last.
         let written = std::fs::read_to_string(&path).map_err(fault)?;
         key_of(&written).ok_or_else(|| CommandFailure::Failed(format!("{}: is not a key", path.display())))
     }
@@ -220,6 +226,30 @@ pub(crate) fn write_private_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_private(&partial, bytes).and_then(|()| std::fs::rename(&partial, path))
 }
 
+/// The same, unless the file is there already: then it stays as it is, whoever wrote it.
+fn write_private_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let partial = path.with_extension(format!("{}-{number}.partial", std::process::id()));
+    write_private(&partial, bytes)?;
+    // A link is made as a whole or not at all, and never in the place of another file.
+    let linked = std::fs::hard_link(&partial, path);
+    let _ = std::fs::remove_file(&partial);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // Some file systems have no links. There the first to create it writes it.
+        Err(_) => match private().write(true).create_new(true).open(path) {
+            Ok(mut file) => file.write_all(bytes),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        },
+        Ok(()) => Ok(()),
+    }
+}
+
 /// Where a gateway can be found by the commands of its user.
 pub(crate) enum AnnouncedGateway {
     /// In its data directory.
@@ -242,5 +272,34 @@ pub(crate) struct GatewayAnnouncement {
 impl Drop for GatewayAnnouncement {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use tidings_testkit::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn gateways_that_begin_at_once_have_one_key() {
+        let directory = TempDir::new();
+        let data = DataDir(directory.path().join("data"));
+        let barrier = Barrier::new(8);
+        let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
+            let begin = || {
+                barrier.wait();
+                data.seal_key().ok()
+            };
+            let begun: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+            begun.into_iter().filter_map(|one| one.join().ok().flatten()).collect()
+        });
+        assert_eq!(keys.len(), 8);
+        assert!(keys.iter().all(|key| *key == keys[0]), "each reads what the first one wrote");
+        assert_eq!(data.seal_key().ok(), Some(keys[0]));
+        let left: Vec<_> = std::fs::read_dir(directory.path().join("data")).into_iter().flatten().flatten().collect();
+        assert_eq!(left.len(), 1, "nothing else is left: {left:?}");
     }
 }

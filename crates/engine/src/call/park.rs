@@ -23,9 +23,9 @@ use crate::call::exchange::{Exchange, Reply};
 const SHOWN: usize = 32;
 
 /// The table and the seats, behind a lock of their own under which no other is taken but that of the calls in flight.
-pub(crate) struct ParkRoom(Mutex<ParkState>);
+pub(crate) struct ParkRoom(Mutex<SeatedParks>);
 
-struct ParkState {
+struct SeatedParks {
     table: ParkTable,
     seats: IdMap<SeatId, SeatSender>,
     next_seat: u64,
@@ -50,10 +50,10 @@ pub(crate) struct ParkSeat {
 impl ParkRoom {
     pub(crate) fn new(limits: ParkLimits) -> Self {
         let table = ParkTable::new(limits);
-        Self(Mutex::new(ParkState { table, seats: IdMap::default(), next_seat: 0 }))
+        Self(Mutex::new(SeatedParks { table, seats: IdMap::default(), next_seat: 0 }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, ParkState> {
+    fn lock(&self) -> MutexGuard<'_, SeatedParks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +68,7 @@ impl ParkRoom {
     }
 }
 
-impl ParkState {
+impl SeatedParks {
     /// Tells the seats what they are to be told. What is left is to be done without the lock.
     fn tell(&mut self, commands: Vec<ParkCommand>) -> Vec<ParkCommand> {
         let mut left = Vec::new();

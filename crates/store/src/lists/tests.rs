@@ -11,7 +11,7 @@ struct Model {
     items: BTreeMap<(ListOwner, String), KnownList>,
 }
 
-impl Known for Model {
+impl KnownLists for Model {
     type Error = ();
 
     fn owners(&self) -> Result<Vec<ListOwner>, ()> {

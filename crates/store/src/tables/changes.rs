@@ -12,7 +12,7 @@ use tidings_sync::Lock;
 use super::lists;
 use crate::chain::{ChainPlace, ChainedLog, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
-use crate::lists::{Known, KnownList, ListOwner, ListStep};
+use crate::lists::{KnownList, KnownLists, ListOwner, ListStep};
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
@@ -193,7 +193,7 @@ impl ChangeRowStorage {
 }
 
 /// No other process saw what is only in memory, so nothing is to be compared with it.
-impl Known for ChangeRowStorage {
+impl KnownLists for ChangeRowStorage {
     type Error = redb::Error;
 
     fn owners(&self) -> Result<Vec<ListOwner>, redb::Error> {
