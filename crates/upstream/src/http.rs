@@ -46,6 +46,10 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 /// How long our own short posts (notifications, answers) may take.
 pub(crate) const POST: Duration = Duration::from_secs(30);
 
+/// How often an answer to a server is sent, and how much longer is waited each time.
+const ANSWER_TRIES: u32 = 4;
+const ANSWER_PAUSE: Duration = Duration::from_millis(200);
+
 /// How long posts under way, and then calls, are waited for before the session is ended, and how long that may take. While calls
 /// run it is not ended: the server forgets it by itself.
 pub(crate) const LAST_POSTS: Duration = Duration::from_secs(2);
@@ -403,15 +407,56 @@ pub(crate) fn configured_headers(spec: &HttpSpec) -> Result<HeaderMap, LinkError
 
 /// Posts a message that wants no answer.
 async fn post(shared: Arc<HttpLinkShared>, message: Bytes) {
-    let headers = shared.state().headers.clone();
-    // A token that ends just now costs a notification; the next call has it renewed.
-    let request = shared.request(http::Method::POST, headers, message);
-    match shared.fetch(request, POST).await {
-        Ok(answer) if answer.status().is_success() => {}
+    if is_answer(&message) {
+        return post_answer(&shared, message).await;
+    }
+    match post_once(&shared, message).await {
+        Ok(()) => {}
         // Not trouble of the link: a notification that is refused costs nobody an answer.
-        Ok(answer) => tracing::debug!(url = %shared.shown(), status = %answer.status(), "message refused"),
         Err(error) => tracing::debug!(url = %shared.shown(), %error, "message lost"),
     }
+}
+
+async fn post_once(shared: &HttpLinkShared, message: Bytes) -> Result<(), LinkError> {
+    let headers = shared.state().headers.clone();
+    // A token that ends just now costs a notification; the next call has it renewed.
+    let answer = shared.fetch(shared.request(http::Method::POST, headers, message), POST).await?;
+    let status = answer.status();
+    match status.is_success() {
+        true => Ok(()),
+        false => Err(refusal::session_refused(&shared.state(), status)
+            .unwrap_or(LinkError::Status { status: status.as_u16(), body: None })),
+    }
+}
+
+/// Posts the answer to a question of the server, whose call waits for it. Sent again where it may not have arrived: the server knows it by
+/// the id of its question, and has no use for a second one. An answer that can not be delivered is trouble of the link,
+/// which is checked then.
+async fn post_answer(shared: &HttpLinkShared, message: Bytes) {
+    let mut tries = 0;
+    let error = loop {
+        let error = match post_once(shared, message.clone()).await {
+            Ok(()) => return,
+            Err(error) => error,
+        };
+        tries += 1;
+        // A server that has read it and does not want it says the same again.
+        let is_refused = matches!(&error, LinkError::Status { status, .. } if *status < 500);
+        if is_refused || matches!(error, LinkError::SessionRefused(_)) || tries == ANSWER_TRIES {
+            break error;
+        }
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = tokio::time::sleep(ANSWER_PAUSE * tries) => {}
+        }
+    };
+    tracing::warn!(url = %shared.shown(), %error, tries, "the answer to a question of this server was lost; its call may wait in vain");
+    shared.trouble(&error);
+}
+
+/// Whether a message answers a request of the server.
+fn is_answer(message: &Bytes) -> bool {
+    tidings_wire::get(message, tidings_wire::ByteSpan::new(0, message.len()), "method").is_none()
 }
 
 /// The header that mirrors the method. That of a vendor's method stands only in the message.

@@ -1,9 +1,14 @@
 //! A modern client of a server that asks in the middle of a call: the call waits, and the client comes back with the answers.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gate, Gateway, ScriptedAnswer, Server, ServerBuilder, answer_all, retry_of};
+use tidings_testkit::{
+    Client, ClientReply, Gate, Gateway, ScriptedAnswer, Server, ServerBuilder, answer_all, retry_of,
+};
 
 use super::{assert_answered_by, form, script};
 
@@ -297,6 +302,62 @@ async fn a_call_that_asked_is_not_sent_again_when_its_session_is_refused() {
     // Over the new link: whatever was sent again would have come before it.
     assert_eq!(client.request("prompts/list", json!({})).await.result()["prompts"], json!([]));
     assert_eq!(server.count("tools/call"), 1);
+}
+
+/// An answer is sent again where it did not arrive: the call of its server waits for nothing else.
+#[tokio::test]
+async fn an_answer_that_does_not_arrive_is_sent_again() {
+    let left = Arc::new(AtomicUsize::new(0));
+    let refusing = Arc::clone(&left);
+    let server = Server::builder("alpha")
+        .tool("ask", |call| async move {
+            let heard = call.elicit(form("who")).await.unwrap_or_default();
+            call.ok_text(&heard["action"].to_string())
+        })
+        .on_http(move |got| {
+            let is_lost =
+                got.is_response() && refusing.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+            is_lost.then(|| ScriptedAnswer::http(503, "busy"))
+        });
+    let server = server.http().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let modern = gateway.client().modern().capabilities(declared()).connect().await;
+    left.store(2, SeqCst);
+    let round = modern.request("tools/call", call("ask")).await.result();
+    assert_eq!(modern.request("tools/call", retry(&call("ask"), &round, "me")).await.text(), "\"accept\"");
+    let legacy = gateway.client().capabilities(json!({"elicitation": {}})).connect().await;
+    legacy.on_request(|_| ClientReply::Result(json!({"action": "decline"})));
+    left.store(2, SeqCst);
+    assert_eq!(legacy.request("tools/call", call("ask")).await.text(), "\"decline\"");
+    assert_eq!(server.count("tools/call"), 2, "the calls themselves are sent once");
+}
+
+/// An answer that is refused with its session is a reason to look at the link: the next call has a good one.
+#[tokio::test]
+async fn an_answer_that_is_refused_with_its_session_has_the_link_checked() {
+    let gone = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&gone);
+    let server = Server::builder("alpha")
+        .tool("ask", |call| async move {
+            let heard = call.elicit(form("who")).await.unwrap_or_default();
+            call.ok_text(&heard["action"].to_string())
+        })
+        .on_http(move |got| {
+            seen.fetch_or(got.is_response(), SeqCst);
+            let is_lost = seen.load(SeqCst) && got.verb == "POST" && got.method != "initialize" && got.connection == 1;
+            is_lost.then(|| ScriptedAnswer::http(404, "no such session"))
+        });
+    let server = server.http().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let client = gateway.client().modern().capabilities(declared()).connect().await;
+    let round = client.request("tools/call", call("ask")).await.result();
+    let lost = client.start("tools/call", retry(&call("ask"), &round, "me"));
+    server.wait_for_method("initialize", 2).await;
+    server.wait_for(|got| got.method == "tools/list" && got.connection == 2).await;
+    let round = client.request("tools/call", call("ask")).await.result();
+    assert_eq!(client.request("tools/call", retry(&call("ask"), &round, "me")).await.text(), "\"accept\"");
+    assert_eq!(server.count("tools/call"), 2, "what has asked is not sent again");
+    drop(lost);
 }
 
 /// A question that is withdrawn before it was shown leaves nothing behind: not the question, and not the time without end.
