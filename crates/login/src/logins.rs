@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use tidings_store::VaultTable;
 use tidings_sync::Lock;
-use tidings_upstream::{LinkError, SharedCredential};
+use tidings_upstream::SharedCredential;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -91,20 +91,20 @@ struct LoginsShared {
 
 impl Logins {
     /// Keeps what it is given in `vault`.
-    pub fn new(vault: VaultTable) -> Result<Self, LinkError> {
+    pub fn new(vault: VaultTable) -> Self {
         let tools = KeeperTools {
-            http: ProviderHttp::new()?,
+            http: ProviderHttp::default(),
             vault,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         };
-        Ok(Self(Arc::new(LoginsShared {
+        Self(Arc::new(LoginsShared {
             tools: Arc::new(tools),
             keepers: Lock::default(),
             pending: Lock::default(),
             reconnect: OnceLock::new(),
             base: OnceLock::new(),
-        })))
+        }))
     }
 
     /// Where browsers find the gateway. Without one nobody can log in with a browser.

@@ -1,6 +1,7 @@
 //! Talking to providers: bounded in time and size, over TLS, and not into a private network because a stranger says so.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -22,11 +23,12 @@ const LIMIT: usize = 256 << 10;
 const REDIRECTS: u32 = 3;
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("tidings/", env!("CARGO_PKG_VERSION")));
 
-/// The ways to providers.
-#[derive(Clone)]
+/// The ways to providers. Made when one is first needed: each loads the certificates that the system trusts, and most gateways log in
+/// nowhere.
+#[derive(Default)]
 pub(crate) struct ProviderHttp {
-    anywhere: HttpClient,
-    public: HttpClient,
+    anywhere: OnceLock<Result<HttpClient, LinkError>>,
+    public: OnceLock<Result<HttpClient, LinkError>>,
 }
 
 /// Where the provider of a server may be.
@@ -39,10 +41,6 @@ pub(crate) enum ProviderReach {
 }
 
 impl ProviderHttp {
-    pub(crate) fn new() -> Result<Self, LinkError> {
-        Ok(Self { anywhere: HttpClient::new()?, public: HttpClient::public_only()? })
-    }
-
     /// Where the provider of a server may be.
     pub(crate) async fn reach_of(server: &WebAddress) -> ProviderReach {
         let is_private = match server.host().parse::<IpAddr>() {
@@ -143,9 +141,10 @@ impl ProviderHttp {
             headers.insert(AUTHORIZATION, value);
         }
         let client = match reach {
-            ProviderReach::Anywhere => &self.anywhere,
-            ProviderReach::Public => &self.public,
+            ProviderReach::Anywhere => self.anywhere.get_or_init(HttpClient::new),
+            ProviderReach::Public => self.public.get_or_init(HttpClient::public_only),
         };
+        let client = client.as_ref().map_err(ToString::to_string)?;
         client.fetch(request, WITHIN, LIMIT).await.map_err(|error| error.to_string())
     }
 }
@@ -184,7 +183,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_public_server_leads_nowhere_inside() {
-        let http = ProviderHttp::new().expect("a client");
+        let http = ProviderHttp::default();
         for url in ["https://10.0.0.1/x", "http://127.0.0.1:1/x", "https://169.254.169.254/x"] {
             let refused = http.read(url, ProviderReach::Public).await.expect_err("it is refused");
             assert!(refused.contains("private network"), "{url}: {refused}");

@@ -17,13 +17,7 @@ pub(crate) fn open(store: &Store, data: Option<&DataDir>) -> Option<Logins> {
         }
         None => return None,
     };
-    match Logins::new(VaultTable::new(store, &key)) {
-        Ok(logins) => Some(logins),
-        Err(error) => {
-            tracing::warn!("servers can not be logged in to: {error}");
-            None
-        }
-    }
+    Some(Logins::new(VaultTable::new(store, &key)))
 }
 
 /// The settings of one server.
