@@ -9,12 +9,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 
-import { assert, check, finish, freePort, load, options } from './npm_story.mjs';
+import { MODERN, assert, check, finish, freePort, load, options } from './npm_story.mjs';
 
 const CHECK_SECONDS = 60;
 const { Provider } = await import(pathToFileURL(join(options.peers, 'node_modules/oidc-provider/lib/index.js')).href);
 const { Client } = await load('sdk/dist/esm/client/index.js');
 const { StreamableHTTPClientTransport } = await load('sdk/dist/esm/client/streamableHttp.js');
+const { Client: LaterClient, StreamableHTTPClientTransport: LaterHttp } = await load('client/dist/index.mjs');
 const { McpServer } = await load('sdk/dist/esm/server/mcp.js');
 const { StreamableHTTPServerTransport } = await load('sdk/dist/esm/server/streamableHttp.js');
 
@@ -301,6 +302,41 @@ const checks = {
     for (const token of secrets) {
       assert(!(await provider.RefreshToken.find(token)) && !(await provider.AccessToken.find(token)), 'a token is still good');
     }
+  },
+  async 'a modern client that can show pages is asked for the login, and its call goes on'() {
+    const capabilities = { elicitation: { url: {} } };
+    const later = new LaterClient({ name: 'modern', version: '1.0.0' }, { versionNegotiation: { mode: { pin: MODERN } }, capabilities });
+    let asked = 0;
+    later.setRequestHandler('elicitation/create', async ({ params }) => {
+      asked++;
+      assert(params.mode === 'url' && params.url.startsWith(`${base}/connect/`), JSON.stringify(params));
+      const page = await browse(params.url);
+      assert(page.status === 200, page.text);
+      return { action: 'accept' };
+    });
+    await later.connect(new LaterHttp(new URL(`${base}/mcp`)));
+    const said = await later.callTool({ name: who, arguments: {} });
+    assert(asked === 1 && said.content[0].text === 'ada', `${asked}: ${JSON.stringify(said)}`);
+    await later.close();
+  },
+  async 'an older client is given the page: as an error if it can show it, else in words'() {
+    assert((await run('logout', 'crm')).code === 0, 'logged out');
+    const { client: plain } = await client();
+    const words = await plain.callTool({ name: who, arguments: {} });
+    const page = words.content[0].text.match(/http:\S+\/connect\/\S+/)?.[0];
+    assert(words.isError && page, JSON.stringify(words));
+    const again = await plain.callTool({ name: who, arguments: {} });
+    assert(again.content[0].text.includes(page), 'one page for one person');
+    await plain.close();
+    const shows = new Client({ name: 'older', version: '1.0.0' }, { capabilities: { elicitation: { url: {} } } });
+    await shows.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
+    const refused = await shows.callTool({ name: who, arguments: {} }).catch((error) => error);
+    assert(refused.code === -32042, `${refused.code} ${refused.message}`);
+    const [elicitation] = refused.data.elicitations;
+    assert((await browse(elicitation.url)).status === 200, 'the login');
+    const said = await shows.callTool({ name: who, arguments: {} });
+    assert(said.content[0].text === 'ada', JSON.stringify(said));
+    await shows.close();
   },
   async 'a server that a machine logs in to is there without a person'() {
     const body = JSON.stringify({ url: server, auth: { grant: 'client_credentials', client_id: 'robot', client_secret: 'robot-secret-7f1c', scopes: ['read'] } });

@@ -18,7 +18,7 @@ use tidings_hub::scope::ServerAudience;
 use tidings_hub::subscriptions::NoticePace;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, LocalName, Revision};
-use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, TransportSpec};
+use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, SharedCredential, TransportSpec};
 
 use crate::observe::journal::JournalServer;
 use crate::observe::status::{Origin, ServerStatus};
@@ -183,6 +183,16 @@ impl Source {
     /// Whether something must be got before it can be started, which may take minutes ([`crate::Gateway::prepare`]).
     pub fn needs_preparing(&self) -> bool {
         matches!(self, Self::Remote(ServerSpec { transport: TransportSpec::Container(_), .. }))
+    }
+
+    /// Who logs in to it, if anybody does.
+    pub(crate) fn credential(&self) -> Option<&SharedCredential> {
+        match self {
+            Self::Remote(ServerSpec { transport: TransportSpec::Http(http) | TransportSpec::Sse(http), .. }) => {
+                http.credential.as_ref()
+            }
+            _ => None,
+        }
     }
 
     /// How it is reached, in a word.

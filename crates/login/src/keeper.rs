@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use tidings_hub::grant_keeper::{GrantCommand, GrantEvent, GrantKeeper, GrantState, LoginReason, RenewalFault};
 use tidings_store::VaultTable;
 use tidings_sync::Lock;
-use tidings_upstream::{CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential};
+use tidings_upstream::{CredentialRefusal, CredentialRenewal, HeldCredential};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -464,7 +463,8 @@ impl Keeper {
         CredentialRenewal::NeedsMore(format!(" with more rights ({}): tidings login {name}", wanted.join(" ")))
     }
 
-    async fn refusal(self, refusal: CredentialRefusal) -> CredentialRenewal {
+    /// The server refused a request: what there is in place of the token that it carried.
+    pub(crate) async fn refusal(self, refusal: CredentialRefusal) -> CredentialRenewal {
         let challenge = refusal.challenge.as_deref().and_then(BearerChallenge::parse);
         if refusal.status == 403 {
             return self.more_wanted(challenge.as_ref());
@@ -522,17 +522,13 @@ fn machine_record(
     })
 }
 
-impl CredentialOwner for Keeper {
-    fn held(&self) -> watch::Receiver<Option<HeldCredential>> {
+impl Keeper {
+    pub(crate) fn held(&self) -> watch::Receiver<Option<HeldCredential>> {
         self.0.held.subscribe()
     }
 
-    fn expects_refusals(&self) -> bool {
+    pub(crate) fn is_configured(&self) -> bool {
         self.0.state.lock().is_configured
-    }
-
-    fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal> {
-        Box::pin(self.clone().refusal(refusal))
     }
 }
 

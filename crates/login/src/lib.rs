@@ -20,6 +20,7 @@ mod pending;
 mod provider_http;
 mod provider_session;
 mod routes;
+mod server_login;
 mod settings;
 mod token_exchange;
 mod web_address;

@@ -21,6 +21,7 @@ use crate::keeper::{Keeper, KeeperTools};
 use crate::pending::{LIFE, LoginOutcome, PendingLogin, PendingLogins};
 use crate::provider_http::ProviderHttp;
 use crate::provider_session::{ProviderSession, SessionFault};
+use crate::server_login::ServerLogin;
 use crate::settings::{GrantKind, LoginSettings};
 use crate::token_exchange::{DeviceCodes, TokenFault, TokenProof, Tokens, clean};
 use crate::web_address::WebAddress;
@@ -29,6 +30,9 @@ use crate::web_address::WebAddress;
 const CONNECTED: Duration = Duration::from_secs(60);
 /// The pause between two questions whether somebody has typed a code in, where the provider names none.
 const DEVICE_PAUSE: u64 = 5;
+
+/// How many tickets are remembered for calls.
+const MOST_PAGES: usize = 256;
 
 /// Why a login is not begun or not ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,9 +84,11 @@ pub type ServerReconnect = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), S
 #[derive(Clone)]
 pub struct Logins(Arc<LoginsShared>);
 
-struct LoginsShared {
+pub(crate) struct LoginsShared {
     tools: Arc<KeeperTools>,
     keepers: Lock<HashMap<String, Keeper>>,
+    /// The tickets that calls were answered with, by server and person: one that calls again and again is given the same.
+    pages: Lock<HashMap<(String, String), String>>,
     pending: Lock<PendingLogins>,
     reconnect: OnceLock<ServerReconnect>,
     /// What the gateway is called by browsers: without a path, without a slash at its end.
@@ -101,6 +107,7 @@ impl Logins {
         Self(Arc::new(LoginsShared {
             tools: Arc::new(tools),
             keepers: Lock::default(),
+            pages: Lock::default(),
             pending: Lock::default(),
             reconnect: OnceLock::new(),
             base: OnceLock::new(),
@@ -132,14 +139,42 @@ impl Logins {
         let mut keepers = self.0.keepers.lock();
         if let Some(keeper) = keepers.get(name).filter(|keeper| *keeper.address() == address) {
             keeper.configure(settings, is_configured);
-            return Some(SharedCredential(Arc::new(keeper.clone())));
+            return Some(self.owner(keeper.clone()));
         }
         let keeper = Keeper::new(Arc::clone(&self.0.tools), name, address, settings, is_configured);
         if let Some(before) = keepers.insert(name.to_owned(), keeper.clone()) {
             // The server of that name is elsewhere now; what it was given there is of no use here.
             before.end();
         }
-        Some(SharedCredential(Arc::new(keeper)))
+        Some(self.owner(keeper))
+    }
+
+    fn owner(&self, keeper: Keeper) -> SharedCredential {
+        SharedCredential(Arc::new(ServerLogin { keeper, logins: Arc::downgrade(&self.0) }))
+    }
+
+    pub(crate) fn of(shared: Arc<LoginsShared>) -> Self {
+        Self(shared)
+    }
+
+    /// A page where somebody can log in to a server.
+    pub(crate) async fn page_for(&self, server: &str, asker: &str) -> Option<String> {
+        self.0.base.get()?;
+        let key = (server.to_owned(), asker.to_owned());
+        let known = self.0.pages.lock().get(&key).cloned();
+        if let Some(ticket) = known.filter(|ticket| self.0.pending.lock().is_unopened(ticket, Instant::now())) {
+            return self.connect_url(&ticket);
+        }
+        let begun = self.begin(server, asker, false).await.ok()?;
+        // A device shows its code on a terminal, and not on a page.
+        begun.authorize.as_ref()?;
+        let mut pages = self.0.pages.lock();
+        // As many as there may be logins: each is for one of them.
+        if pages.len() > MOST_PAGES {
+            pages.clear();
+        }
+        pages.insert(key, begun.ticket.clone());
+        self.connect_url(&begun.ticket)
     }
 
     fn keeper(&self, server: &str) -> Result<Keeper, LoginFault> {

@@ -65,6 +65,14 @@ impl PendingLogins {
         self.0.get_mut(ticket).filter(|login| now.saturating_duration_since(login.since) < LIFE)
     }
 
+    /// Whether a ticket can still be given to somebody: nobody has opened it, and there is time left.
+    pub(crate) fn is_unopened(&self, ticket: &str, now: Instant) -> bool {
+        self.0.get(ticket).is_some_and(|login| {
+            let age = now.saturating_duration_since(login.since);
+            login.cookie.is_none() && !login.state.is_empty() && age < LIFE / 2
+        })
+    }
+
     /// Its outcome, also after it is over.
     pub(crate) fn outcome(&self, ticket: &str) -> Option<watch::Receiver<LoginOutcome>> {
         self.0.get(ticket).map(|login| login.outcome.subscribe())

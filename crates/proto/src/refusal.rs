@@ -54,6 +54,14 @@ pub enum RequestRefusal {
         /// Why it can not be reached, as far as it is known.
         reason: String,
     },
+    /// A person has to log in to the server behind it first. It did not read the request.
+    #[error("server \"{server}\" {reason}")]
+    NeedsLogin {
+        /// Its configured name.
+        server: String,
+        /// That, why, and how.
+        reason: String,
+    },
     /// No answer in time.
     #[error("server \"{server}\" did not answer within {seconds} s; the call was cancelled")]
     TimedOut {
@@ -180,6 +188,7 @@ impl RequestRefusal {
             Self::UnsupportedVersion(_) => code::UNSUPPORTED_VERSION,
             // JSON-RPC has no code for it; the words say what happened.
             Self::ServerDown { .. }
+            | Self::NeedsLogin { .. }
             | Self::TimedOut { .. }
             | Self::TooMany { .. }
             | Self::CanNotAsk { .. }

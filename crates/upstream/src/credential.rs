@@ -61,6 +61,9 @@ pub trait CredentialOwner: Send + Sync + 'static {
     /// when it was sent.
     fn expects_refusals(&self) -> bool;
 
+    /// A page where this person can log in; `None` where there is none.
+    fn login_page(&self, asker: &str) -> BoxFuture<'static, Option<String>>;
+
     /// The server has refused a request. Ends within a minute.
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal>;
 }

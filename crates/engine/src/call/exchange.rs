@@ -5,6 +5,7 @@ mod crossed_task;
 mod drive;
 mod follow;
 mod followed_task;
+mod login;
 mod park;
 mod redirect;
 mod sending;
@@ -39,6 +40,7 @@ use crate::observe::audit::{CallOutcome, CallTrace};
 use crate::subscriptions::Receipt;
 use drive::{DrivenCall, Driving};
 use followed_task::{FollowedTask, Following};
+use login::NeededLogin;
 use park::Parking;
 use redirect::Detour;
 use tasks::TaskPart;
@@ -100,6 +102,8 @@ enum Stage {
     Listening(Box<Listening>, VecDeque<Notice>),
     /// The retry of a call that waits for its client.
     Attending(Box<ParkSeat>),
+    /// Its server needs a login first.
+    LoggingIn(Box<NeededLogin>),
     Over,
 }
 
@@ -256,6 +260,7 @@ impl Exchange {
                 Stage::Following(_) => Box::pin(self.advance_task()).await,
                 Stage::Listening(..) => self.listen().await,
                 Stage::Attending(_) => self.attend().await,
+                Stage::LoggingIn(_) => Box::pin(self.ask_for_login()).await,
                 Stage::Start => return None,
                 Stage::Over => return Some(Reply::Cancelled),
             };
@@ -271,6 +276,11 @@ impl Exchange {
     }
 
     fn settle(&mut self, step: Result<Option<Reply>, RequestRefusal>) -> Option<Reply> {
+        if let Err(refusal @ RequestRefusal::NeedsLogin { server, .. }) = &step {
+            let (server, refusal) = (server.clone(), refusal.clone());
+            self.stage = Stage::LoggingIn(Box::new(NeededLogin { server, refusal }));
+            return None;
+        }
         let reply = step.unwrap_or_else(|refusal| Some(Reply::Answer(self.refuse(&refusal))))?;
         let outcome = match &reply {
             Reply::Answer(ClientAnswer { error: Some(code), .. }) => CallOutcome::Refused(*code),
@@ -358,7 +368,14 @@ impl Exchange {
             return Ok(None);
         }
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
-        let live = self.router.pool.link_for(&self.caller, &routed.server).await?;
+        let live = match self.router.pool.link_for(&self.caller, &routed.server).await {
+            Err(RequestRefusal::NeedsLogin { .. }) if self.comes_back_with_answers() => {
+                // Whoever agreed to visit the page is on it: that takes a person a while.
+                self.router.pool.logged_in(&routed.server).await;
+                self.router.pool.link_for(&self.caller, &routed.server).await?
+            }
+            live => live?,
+        };
         // The server would refuse it; an empty completion is what clients expect where there is none.
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));

@@ -11,7 +11,7 @@ use tidings_upstream::EraChoice;
 
 use crate::client::session::Caller;
 use crate::links::live_link::LiveLink;
-use crate::observe::status::ServerState;
+use crate::observe::status::{ServerState, ServerStatus};
 use crate::plan::{Isolation, Source};
 use crate::servers::own_link_table::{NoOwnLink, OwnLinkUser};
 use crate::servers::presence::Removal;
@@ -21,6 +21,8 @@ use crate::servers::server_pool::ServerPool;
 
 /// How long a call waits for an attempt to reach a server that was lost.
 const WANTED: Duration = Duration::from_secs(2);
+/// How long a client that comes back from the page of a login is kept waiting for the end of it: clients give a request a minute.
+const LOGIN: Duration = Duration::from_secs(50);
 /// How long calls wait for the first attempt to make a companion.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -97,7 +99,19 @@ impl ServerPool {
             None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
             None => "is not connected".into(),
         };
-        RequestRefusal::ServerDown { server: name.clone(), reason }
+        let server = name.clone();
+        match status.is_some_and(|status| status.state == ServerState::NeedsLogin) {
+            true => RequestRefusal::NeedsLogin { server, reason },
+            false => RequestRefusal::ServerDown { server, reason },
+        }
+    }
+
+    /// Waits until somebody has logged in to a server, or as long as a client waits for an answer.
+    pub(crate) async fn logged_in(&self, server: &Server) {
+        let mut catalogue = self.catalogue.subscribe();
+        let is_in = |status: &ServerStatus| status.state != ServerState::NeedsLogin;
+        let logged_in = catalogue.wait_for(|catalogue| catalogue.server(server.id).is_none_or(is_in));
+        let _ = tokio::time::timeout(LOGIN, logged_in).await;
     }
 
     /// The link that somebody has for itself, opened when it is first needed.

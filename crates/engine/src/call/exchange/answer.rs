@@ -75,7 +75,7 @@ impl Exchange {
         outcome::translate(frame, &self.id, &reader)
     }
 
-    fn handles_urls(&self) -> bool {
+    pub(super) fn handles_urls(&self) -> bool {
         match &self.caller {
             Caller::Legacy(session) => {
                 session.revision.refuses_with_urls()

@@ -50,7 +50,11 @@ impl Exchange {
             Some(removal) => format!("{} during the call; whether it took effect is not known", removal.as_str()),
             None => error.for_clients(),
         };
-        Err(RequestRefusal::ServerDown { server: server.plan.name.clone(), reason })
+        let server = server.plan.name.clone();
+        Err(match error.cause() {
+            LinkError::NeedsLogin(_) | LinkError::NeedsMore(_) => RequestRefusal::NeedsLogin { server, reason },
+            _ => RequestRefusal::ServerDown { server, reason },
+        })
     }
 }
 

@@ -1,0 +1,35 @@
+//! What links and calls know of the login of one server.
+
+use std::sync::Weak;
+
+use futures_util::future::BoxFuture;
+use tidings_upstream::{CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential};
+use tokio::sync::watch;
+
+use crate::keeper::Keeper;
+use crate::logins::{Logins, LoginsShared};
+
+/// The keeper of a server's grant, and the way to begin a login. Does not keep the logins alive: they keep it.
+pub(crate) struct ServerLogin {
+    pub(crate) keeper: Keeper,
+    pub(crate) logins: Weak<LoginsShared>,
+}
+
+impl CredentialOwner for ServerLogin {
+    fn held(&self) -> watch::Receiver<Option<HeldCredential>> {
+        self.keeper.held()
+    }
+
+    fn expects_refusals(&self) -> bool {
+        self.keeper.is_configured()
+    }
+
+    fn login_page(&self, asker: &str) -> BoxFuture<'static, Option<String>> {
+        let (logins, server, asker) = (self.logins.upgrade(), self.keeper.name().to_owned(), asker.to_owned());
+        Box::pin(async move { Logins::of(logins?).page_for(&server, &asker).await })
+    }
+
+    fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal> {
+        Box::pin(self.keeper.clone().refusal(refusal))
+    }
+}
