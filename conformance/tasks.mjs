@@ -1,5 +1,5 @@
 // A tool that has to be a task, of the reference server on npm behind a gateway with several servers, in the hands of the official SDKs:
-// the one that knows tasks of 2025-11-25, the task sessions of ext-tasks, and clients of both eras that know none. The tool asks its
+// the one that knows tasks of 2025-11-25, the task sessions of ext-tasks, a client of the extension, and clients of both eras that know none. The tool asks its
 // user something in the middle. Prints PASS or FAIL for each check, and the totals last.
 
 import { spawn } from 'node:child_process';
@@ -111,6 +111,54 @@ const checks = {
     await client.close();
   },
 };
+/** A modern request as it stands on the wire: the SDK has no words for the extension yet. */
+async function modern(method, params) {
+  const capabilities = { elicitation: { form: {} }, extensions: { 'io.modelcontextprotocol/tasks': {} } };
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': MODERN,
+    'io.modelcontextprotocol/clientCapabilities': capabilities,
+    'io.modelcontextprotocol/clientInfo': { name: 'wire', version: '1.0.0' },
+  };
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'mcp-protocol-version': MODERN,
+    'mcp-method': method,
+    'mcp-name': params.name ?? params.taskId,
+  };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } });
+  const text = await (await fetch(`${base}/mcp`, { method: 'POST', headers, body })).text();
+  const data = text.startsWith('{') ? text : text.split('\n').filter((line) => line.startsWith('data: ')).at(-1).slice(6);
+  const { result, error } = JSON.parse(data);
+  assert(result, JSON.stringify(error));
+  return result;
+}
+
+checks['who knows the extension has a task of a 2025-11-25 server in its own words'] = async () => {
+  const created = await modern('tools/call', { name: TOOL, arguments: ARGUMENTS });
+  assert(created.resultType === 'task' && created.taskId.startsWith('t1.'), JSON.stringify(created));
+  const { taskId } = created;
+  let asked = 0;
+  for (;;) {
+    const told = await modern('tasks/get', { taskId });
+    if (told.status === 'input_required') {
+      const inputResponses = Object.fromEntries(Object.keys(told.inputRequests).map((key) => [key, snake()]));
+      asked += Object.keys(inputResponses).length;
+      await modern('tasks/update', { taskId, inputResponses });
+    }
+    if (told.status === 'completed') {
+      heard(told.result);
+      break;
+    }
+    assert(told.status !== 'failed' && told.status !== 'cancelled', JSON.stringify(told));
+    await sleep(100);
+  }
+  assert(asked === 1, `asked ${asked} times`);
+  const second = await modern('tools/call', { name: TOOL, arguments: { topic: 'x' } });
+  await modern('tasks/cancel', { taskId: second.taskId });
+  assert((await modern('tasks/get', { taskId: second.taskId })).status === 'cancelled', 'it goes on');
+};
+
 for (const era of ['legacy', 'modern']) {
   for (const road of ['http', 'stdio']) {
     checks[`a ${era} client on ${road} that knows no tasks gets the outcome, with progress`] = async () => {
