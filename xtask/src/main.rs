@@ -1,6 +1,7 @@
 //! Project tasks, run as `cargo xtask TASK`. What each step does lives in the module of its name;
 //! here they are only chosen and their result is turned into an exit code.
 
+mod browser;
 mod chaos;
 mod children;
 mod command_line;
@@ -76,6 +77,11 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
             let peers = peers::install(&children, &workspace)?;
             real_peers::run(&children, &workspace, &peers, &gateway).map(Some)
+        }
+        Task::Browser { gateway } => {
+            let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
+            let peers = peers::install(&children, &workspace)?;
+            browser::run(&children, &workspace, &peers, &gateway).map(Some)
         }
         Task::Clients { gateway } => {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;

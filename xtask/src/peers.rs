@@ -1,7 +1,7 @@
 //! The programs of others that the gateway is tested with, installed into the build output.
 
 pub(crate) mod clients;
-mod system;
+pub(crate) mod system;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ fn pip(peers: &Peers) -> Invocation {
     Invocation::new(peers.python()).args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
 }
 
-fn run(children: &Children, invocation: Invocation) -> Result<(), Failure> {
+pub(crate) fn run(children: &Children, invocation: Invocation) -> Result<(), Failure> {
     let invocation = invocation.deadline(DOWNLOAD_DEADLINE);
     println!("  {invocation}");
     children.run(&invocation)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::thread;
 use std::time::Instant;
 
+use crate::browser;
 use crate::chaos;
 use crate::children::{self, Children, Echo};
 use crate::conformance::{self, Selection};
@@ -75,7 +76,10 @@ impl Steps<'_> {
         let (children, workspace) = (self.children, self.workspace);
         // Downloads take the network, and lints the processor: both at a time.
         let installed = thread::scope(|scope| {
-            let installing = scope.spawn(|| peers::install(children, workspace));
+            let installing = scope.spawn(|| {
+                browser::install(children, workspace)?;
+                peers::install(children, workspace)
+            });
             // A failure still waits for the downloads: a scope ends only with its threads.
             self.lints()?;
             self.announce("peers");
@@ -118,6 +122,9 @@ impl Steps<'_> {
         self.announce("conformance");
         let result = conformance::run(children, workspace, peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;
+        self.announce("browser");
+        let result = browser::run(children, workspace, peers, &gateway);
+        self.count(result, "cargo xtask browser")?;
         self.announce("real peers");
         let result = real_peers::run(children, workspace, peers, &gateway);
         self.count(result, "cargo xtask real-peers")

@@ -54,6 +54,11 @@ impl Workspace {
         self.target.join("peers")
     }
 
+    /// What the browser's tests need, beside the browser.
+    pub(crate) fn browser(&self) -> PathBuf {
+        self.target.join("browser")
+    }
+
     pub(crate) fn clients(&self) -> PathBuf {
         self.target.join("clients")
     }

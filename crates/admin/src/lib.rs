@@ -19,6 +19,7 @@ mod openapi;
 mod pulls;
 mod query_fault;
 mod search;
+mod server_log;
 mod servers;
 mod sessions;
 mod subscriptions;
@@ -30,6 +31,7 @@ pub use events::{EventSource, respond as event_stream};
 pub use hooks::hooks;
 pub use links::{LinkRequest, PageLink, PageLinks};
 pub use offers::offers;
+pub use server_log::ServerLogs;
 pub use servers::describe;
 pub use tools::tools;
 
@@ -59,6 +61,7 @@ struct AdminShared {
     audit: Option<AuditLog>,
     links: Option<Arc<dyn PageLinks>>,
     logins: Option<Logins>,
+    logs: Option<Arc<dyn ServerLogs>>,
     keys: AccessTokens,
 }
 
@@ -98,6 +101,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::POST, "/servers/{name}/login/complete", post(login::complete)),
         (Method::GET, "/servers/{name}/login/{ticket}", get(login::outcome)),
         (Method::POST, "/servers/{name}/logout", post(login::log_out)),
+        (Method::GET, "/servers/{name}/log", get(server_log::show)),
         (Method::POST, "/servers/{name}/restart", post(manage::restart)),
         (Method::GET, "/sessions", get(sessions::list)),
         (Method::GET, "/status", get(servers::status)),
@@ -124,12 +128,14 @@ pub struct AdminParts {
     pub links: Option<Arc<dyn PageLinks>>,
     /// The logins to servers, where they are kept.
     pub logins: Option<Logins>,
+    /// What was logged, where that is kept.
+    pub logs: Option<Arc<dyn ServerLogs>>,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, search, changes, audit, links, logins } = parts;
-    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, logins, keys };
+    let AdminParts { gateway, registry, index, search, changes, audit, links, logins, logs } = parts;
+    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, logins, logs, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {

@@ -45,7 +45,7 @@ pub(crate) async fn make(State(admin): State<AdminShared>, body: Bytes) -> Respo
         Some(link) => Json(json!({ "url": link.url, "expires_in": link.seconds })).into_response(),
         None => problem(
             StatusCode::NOT_FOUND,
-            "the page is only served where no other machine can connect: listen on 127.0.0.1, and forward the port to look from elsewhere",
+            "the page is not served: [page] enabled is false, or other machines can connect; listen on 127.0.0.1, and forward the port to look from elsewhere",
         ),
     }
 }

@@ -87,6 +87,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         changes: changes.clone(),
         links: None,
         logins: None,
+        logs: None,
         audit: None,
     }
 }

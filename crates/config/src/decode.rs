@@ -134,6 +134,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let notifications = root.section("notifications").map(settings::notifications).unwrap_or_default();
     let search = root.section("search").map(search::search).unwrap_or_default();
     let audit = root.section("audit").map(audit::audit).unwrap_or_default();
+    let page = root.section("page").map(settings::page).unwrap_or_default();
     let servers = root.section("servers").map(|section| section.named_sections()).unwrap_or_default();
     let servers = servers.into_iter().filter_map(|(name, section)| {
         let place = (section.path.clone(), section.at);
@@ -148,7 +149,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let cluster = root.section("cluster").and_then(access::cluster);
     // Last: every key that was asked for is known by now, the rest are misspelt.
     root.finish();
-    Config { gateway, notifications, search, audit, servers, watches, auth, cluster, ..Config::default() }
+    Config { gateway, notifications, search, audit, page, servers, watches, auth, cluster, ..Config::default() }
 }
 
 /// The plan with what was noted about it, or the faults.

@@ -44,6 +44,7 @@ pub use plan::gateway::{
     REVISIONS, RegistryToolsSetting, ViewSetting,
 };
 pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
+pub use plan::page::PageSettings;
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,

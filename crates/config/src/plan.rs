@@ -6,6 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod login;
+pub(crate) mod page;
 pub(crate) mod search;
 pub(crate) mod server;
 
@@ -17,6 +18,7 @@ use crate::watch::{WatchConfig, WatchSource};
 use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
+use page::PageSettings;
 use search::SearchSettings;
 use server::ServerConfig;
 
@@ -31,6 +33,8 @@ pub struct Config {
     pub search: SearchSettings,
     /// `[audit]`: what is recorded of calls and decisions.
     pub audit: AuditSettings,
+    /// `[page]`: whether the gateway is shown in a browser.
+    pub page: PageSettings,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,
     /// `[watch.X]`, in the order of the file.

@@ -63,6 +63,8 @@ struct FileSchema {
     search: Option<SearchSchema>,
     /// What is recorded of calls and decisions.
     audit: Option<AuditSchema>,
+    /// Whether the gateway is shown in a browser.
+    page: Option<PageSchema>,
     /// The servers behind the gateway, by name.
     servers: Option<BTreeMap<String, ServerSchema>>,
     /// Sources that are watched and offered as resources, by name.
@@ -266,6 +268,15 @@ struct AuditSchema {
     file: Option<String>,
     /// The socket of the system's log, such as "/dev/log", which gets every record, too.
     syslog: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Page")]
+struct PageSchema {
+    /// Whether `tidings serve` serves the page, prints a link to it and makes more. It is only served on loopback.
+    #[schemars(extend("default" = true))]
+    enabled: Option<bool>,
 }
 
 /// An endpoint of the form that OpenAI has, as Ollama and vLLM serve it. The texts of tools and the questions of searches go there.

@@ -139,6 +139,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[notifications]", first.notifications != now.notifications),
         ("[search]", first.search != now.search),
         ("[audit]", first.audit != now.audit),
+        ("[page]", first.page != now.page),
         ("[auth]", first.auth != now.auth),
         ("[cluster]", first.cluster != now.cluster),
     ];

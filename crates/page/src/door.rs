@@ -22,7 +22,8 @@ pub const DOOR_HEADERS: [(&str, &str); 7] = [
     ),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
+    // Not `no-referrer`: with that, browsers send forms with `Origin: null`, which nobody can tell from a stranger's.
+    ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("cache-control", "no-store"),

@@ -17,6 +17,7 @@ pub use screens::clients::{BeliefView, ClientEventView, ClientScreen, ClientView
 pub use screens::connect::ConnectScreen;
 pub use screens::door::{DoorReason, door};
 pub use screens::feed::{ChangeScreen, ChangeView, ChangedFieldView, ChangedItemView, FeedFilter, FeedScreen};
+pub use screens::follows::{FollowView, FollowsScreen};
 pub use screens::problem::problem;
 pub use screens::servers::{ServerScreen, ServerView, ServersScreen};
 pub use screens::tools::{ToolView, ToolsScreen};

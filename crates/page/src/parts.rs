@@ -16,6 +16,7 @@ const AROUND: usize = 80;
 pub enum PagePlace {
     Feed,
     Clients,
+    Follows,
     Servers,
     Tools,
     Approvals,
@@ -24,9 +25,10 @@ pub enum PagePlace {
     Nowhere,
 }
 
-const PLACES: [(PagePlace, &str, &str, &str); 7] = [
+const PLACES: [(PagePlace, &str, &str, &str); 8] = [
     (PagePlace::Feed, "/", "Feed", "f"),
     (PagePlace::Clients, "/clients", "Clients", "c"),
+    (PagePlace::Follows, "/follows", "Follows", "o"),
     (PagePlace::Servers, "/servers", "Servers", "s"),
     (PagePlace::Tools, "/tools", "Tools", "t"),
     (PagePlace::Approvals, "/approvals", "Approvals", "a"),

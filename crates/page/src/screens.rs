@@ -6,6 +6,7 @@ pub(crate) mod clients;
 pub(crate) mod connect;
 pub(crate) mod door;
 pub(crate) mod feed;
+pub(crate) mod follows;
 pub(crate) mod problem;
 pub(crate) mod servers;
 pub(crate) mod tools;

@@ -21,6 +21,7 @@ mod page;
 mod plain_text;
 mod reload;
 mod secret;
+mod server_log;
 mod session_archive;
 mod settings;
 mod shell_word;

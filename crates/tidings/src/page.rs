@@ -90,6 +90,7 @@ impl PageServer {
             .route("/changes/{seq}", get(screens::change))
             .route("/clients", get(screens::clients))
             .route("/clients/{id}", get(screens::client))
+            .route("/follows", get(screens::follows))
             .route("/servers", get(screens::servers))
             .route("/servers/{name}", get(screens::server))
             .route("/servers/{name}/{action}", post(actions::server))

@@ -15,7 +15,7 @@ const PYTHON_IS_RECENT: &str = "import sys; sys.exit(sys.version_info < (3, 10))
 // The second is Debian's own, which gains `venv` by a Debian package even if another one is first.
 const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
 
-pub(super) fn ensure_npm(children: &Children) -> Result<(), Failure> {
+pub(crate) fn ensure_npm(children: &Children) -> Result<(), Failure> {
     let npm = Invocation::new("npm").arg("--version");
     if children.succeeds(&npm) {
         return Ok(());
@@ -72,7 +72,11 @@ fn venv(python: &str, directory: &Path) -> Invocation {
     Invocation::new(python).args(["-m", "venv", "--clear"]).arg(directory)
 }
 
-fn install_debian_packages(children: &Children, what: &'static str, packages: &[&str]) -> Result<(), Failure> {
+pub(crate) fn install_debian_packages(
+    children: &Children,
+    what: &'static str,
+    packages: &[&str],
+) -> Result<(), Failure> {
     let remedy = format!("apt-get install --no-install-recommends {}", packages.join(" "));
     let has_apt = children.succeeds(&Invocation::new("apt-get").arg("--version"));
     if !has_apt || !rustix::process::geteuid().is_root() {

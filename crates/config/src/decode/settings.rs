@@ -1,4 +1,4 @@
-//! `[gateway]` and `[notifications]`.
+//! `[gateway]`, `[notifications]` and `[page]`.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use crate::plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, NamingSetting, NotificationSettings, REVISIONS,
     RegistryToolsSetting, ViewSetting,
 };
+use crate::plan::page::PageSettings;
 use crate::read::TableSection;
 use crate::read::forms::http_url;
 use crate::tree::ConfigValue;
@@ -132,4 +133,11 @@ fn suppress(section: &mut TableSection<'_, '_>) -> Option<Vec<String>> {
         }
     }
     Some(revisions)
+}
+
+/// `[page]`.
+pub(super) fn page(mut section: TableSection<'_, '_>) -> PageSettings {
+    let enabled = section.boolean("enabled").unwrap_or(PageSettings::default().enabled);
+    section.finish();
+    PageSettings { enabled }
 }

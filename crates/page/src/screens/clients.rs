@@ -122,7 +122,7 @@ impl ClientsScreen {
                             tr.row tabindex="-1" data-href={ "/clients/" (client.id) } {
                                 td.nowrap { (standing(client)) }
                                 td { a href={ "/clients/" (client.id) } { (foreign(&client.name)) } " " span.muted { (client.kind) " " (client.id) " · " (foreign(&client.principal)) } }
-                                td { (client.revision) @if let Some(since) = client.since { br; span.muted { "since " (shell.ago(since)) } } }
+                                td { (client.revision) @if let Some(since) = client.since { br; span.muted { "connected " (shell.ago(since)) } } }
                                 td data-why=(client.id) { (client.reason) }
                             }
                         }
@@ -130,7 +130,7 @@ impl ClientsScreen {
                 } }
                 @if clients.len() > MOST { p.muted { "… and " (clients.len() - MOST) " more: " code { "tidings clients" } } }
             }
-            p.muted { "◆ ignoring: told, and not listed since. ▲ deaf: owed a notice for more than 5 s. Counted since " (shell.ago(self.since)) "." }
+            p.muted { "◆ ignoring: told, and not listed since. ▲ deaf: owed a notice for more than 5 s. Counted since the gateway was started, " (shell.ago(self.since)) "." }
         };
         shell.page(PagePlace::Clients, "Clients", &content)
     }
@@ -160,7 +160,7 @@ impl ClientScreen {
                 @for event in &self.events { (happened(shell, event)) }
             }
             @if self.older { p.muted { "Older events are not shown." } }
-            p.muted { "Counted since " (shell.ago(self.since)) "." }
+            p.muted { "Counted since the gateway was started, " (shell.ago(self.since)) "." }
             p { a href="/clients" { "◂ Clients" } }
         };
         shell.page(PagePlace::Clients, &client.name, &content)

@@ -266,7 +266,7 @@ fn fields(item: &ChangedItemView, whole: bool) -> Markup {
     html! {
         @for field in &item.fields {
             div.field {
-                @if item.fields.len() > 1 { h4 { (foreign(&field.field)) } }
+                @if item.fields.len() > 1 { p.label { (foreign(&field.field)) } }
                 @if field.truncated { p.muted { "too large to be kept" } }
                 @else { (difference(field.before.as_ref(), field.after.as_ref(), whole)) }
             }
@@ -301,8 +301,8 @@ impl ChangeScreen {
                         details {
                             summary { "the whole of " code { (foreign(&field.field)) } ", before and after" }
                             div.sides {
-                                div { h4 { "before" } (side(field.before.as_ref())) }
-                                div { h4 { "after" } (side(field.after.as_ref())) }
+                                div { p.label { "before" } (side(field.before.as_ref())) }
+                                div { p.label { "after" } (side(field.after.as_ref())) }
                             }
                         }
                     }

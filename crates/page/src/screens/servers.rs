@@ -53,6 +53,8 @@ pub struct ServerScreen {
     pub server: ServerView,
     /// Its tools: name and description.
     pub tools: Vec<(String, String)>,
+    /// The last that was logged of it, the oldest first.
+    pub log: Vec<String>,
 }
 
 fn rank(state: &str) -> u8 {
@@ -131,7 +133,7 @@ impl ServersScreen {
                 }
             } @else {
                 div.scroll { table.stack {
-                    thead { tr { th { "state" } th { "server" } th { "offers" } th { "reached" } th {} } }
+                    thead { tr { th scope="col" { "state" } th scope="col" { "server" } th scope="col" { "offers" } th scope="col" { "reached" } th scope="col" { "actions" } } }
                     tbody {
                         @for server in servers {
                             tr.row tabindex="-1" data-href={ "/servers/" (encoded(&server.name)) } {
@@ -157,14 +159,18 @@ impl ServerScreen {
     pub fn page(&self, shell: &Shell) -> String {
         let server = &self.server;
         let content = html! {
-            p { (state(&server.state)) @if let Some(since) = server.since { " since " (shell.ago(since)) } " · " (server.source) }
+            p { (state(&server.state)) @if let Some(since) = server.since { ", " (shell.ago(since)) } " · " (server.source) }
             (server.trouble())
             p { (server.offers()) @if let Some(cost) = server.cost() { " · " (cost) " (estimated: bytes ÷ 4)" } }
             p.muted { (server.transport) @if !server.revision.is_empty() { " · revision " (server.revision) }
                 " · connected " (plural(usize::try_from(server.connects).unwrap_or_default(), "time")) }
             p { (server.buttons(shell)) }
             p { a href={ "/?server=" (encoded(&server.name)) } { "What it changed" } " · "
-                a href={ "/calls?server=" (encoded(&server.name)) } { "Calls to it" } " · its log: " code { "tidings logs " (foreign(&server.name)) } }
+                a href={ "/calls?server=" (encoded(&server.name)) } { "Calls to it" } " · "
+                a href={ "/follows?server=" (encoded(&server.name)) } { "What is followed" } }
+            h2 { "Log, the newest first" }
+            @if self.log.is_empty() { p.muted { "Nothing was logged of it lately." } }
+            @else { pre.log tabindex="0" role="region" aria-label="Log" { code { @for line in self.log.iter().rev() { (foreign(line)) "\n" } } } }
             h2 { "Tools" }
             @if self.tools.is_empty() { p.muted { "None." } }
             ul.rows {

@@ -18,6 +18,8 @@ pub struct ToolView {
     pub arguments: Vec<(String, bool)>,
     /// Its whole definition.
     pub definition: String,
+    /// What its server calls it.
+    pub local: String,
 }
 
 /// The tools that fit, best first; or all by name.
@@ -49,7 +51,8 @@ impl ToolsScreen {
             ol.rows {
                 @for tool in &self.tools {
                     li.row tabindex="-1" {
-                        p.head { code { (foreign(&tool.name)) } a.muted href={ "/servers/" (encoded(&tool.server)) } { (foreign(&tool.server)) } }
+                        p.head { code { (foreign(&tool.name)) } a.muted href={ "/servers/" (encoded(&tool.server)) } { (foreign(&tool.server)) }
+                            a.muted href={ "/?server=" (encoded(&tool.server)) "&kind=tools&q=" (encoded(&tool.local)) } { "its changes" } }
                         p { (foreign(&tool.description)) }
                         @if !tool.arguments.is_empty() {
                             p.muted { @for (at, (name, required)) in tool.arguments.iter().enumerate() {

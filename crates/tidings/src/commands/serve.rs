@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_admin::{AdminParts, LinkRequest};
+use tidings_admin::{AdminParts, LinkRequest, PageLinks};
 use tidings_config::ListenAddress;
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_store::{HookTable, ServerTable};
@@ -19,6 +19,7 @@ use crate::data::{AnnouncedGateway, DataDir};
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::page::{self, PageParts, PageServer};
+use crate::server_log::LogTail;
 use crate::weight::ToolNames;
 use crate::{access, ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
 
@@ -42,6 +43,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     }
     let has_tokens = config.auth.is_some();
     let public_url = config.gateway.public_url.clone();
+    let has_page = config.page.enabled;
     let data = DataDir::find(cli.data.as_deref())?;
     let mut not_kept = Vec::new();
     let token = data.admin_token().or_else(|failure| {
@@ -102,14 +104,14 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         demo: demo.as_ref().map(Demo::change),
         streams: PageServer::streams(),
     });
-    let link = page.make_link(&LinkRequest::default())?.map(|link| link.url);
+    let link = page.make_link(&LinkRequest::default())?.filter(|_| has_page).map(|link| link.url);
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref(), link.as_deref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
     let options = EndpointOptions {
         tokens: access.clients,
         loopback: listen.is_loopback(),
-        own_name: Some(page.host().into()),
+        own_name: has_page.then(|| page.host().into()),
         archive,
         ..EndpointOptions::default()
     };
@@ -129,13 +131,16 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         search,
         changes: log.clone(),
         audit: audit.clone(),
-        links: Some(Arc::new(page.clone())),
         logins: logins.clone(),
+        links: has_page.then(|| Arc::new(page.clone()) as Arc<dyn PageLinks>),
+        logs: Some(Arc::new(LogTail::of(&data))),
     };
-    let others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens)
+    let mut others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens)
         .merge(hooks)
-        .merge(page.router())
         .merge(browsers.unwrap_or_default());
+    if has_page {
+        others = others.merge(page.router());
+    }
     http::serve(listener, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);

@@ -7,10 +7,11 @@ use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
+use tidings_admin::ServerLogs as _;
 use tidings_diff::Severity;
 use tidings_page::{
     ApprovalsScreen, CallsScreen, ChangeScreen, ClientScreen, ClientsScreen, ConnectScreen, FeedFilter, FeedScreen,
-    ServerScreen, ServerView, ServersScreen, ToolsScreen,
+    FollowsScreen, ServerScreen, ServerView, ServersScreen, ToolsScreen,
 };
 use tidings_proto::ListKind;
 use tidings_store::{AuditLog, ChangeLog, ChangeQuery, ChangeRow, LogError, QueryStart};
@@ -169,6 +170,17 @@ pub(super) async fn client(
     }
 }
 
+/// `GET /follows`.
+pub(super) async fn follows(
+    State(page): State<PageServer>,
+    Extension(visitor): Extension<Visitor>,
+    RawQuery(raw): RawQuery,
+) -> Response {
+    let server = ScreenQuery::of(raw).text("server");
+    let shell = page.shell(visitor.form_token).await;
+    html(StatusCode::OK, FollowsScreen { follows: views::follows(&page), server }.page(&shell))
+}
+
 /// `GET /servers`.
 pub(super) async fn servers(State(page): State<PageServer>, Extension(visitor): Extension<Visitor>) -> Response {
     let shell = page.shell(visitor.form_token).await;
@@ -195,7 +207,9 @@ pub(super) async fn server(
         (text("name"), text("description"))
     };
     let tools = items.into_iter().flatten().take(TOOLS).map(|item| tool(&item.raw)).collect();
-    html(StatusCode::OK, ServerScreen { server, tools }.page(&shell))
+    let logs = crate::server_log::LogTail::of(&page.0.data);
+    let log = tokio::task::spawn_blocking(move || logs.tail(&name)).await.unwrap_or_default();
+    html(StatusCode::OK, ServerScreen { server, tools, log }.page(&shell))
 }
 
 /// `GET /tools`.

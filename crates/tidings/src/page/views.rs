@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidings_engine::CommitNotices;
+use tidings_engine::{CommitNotices, FollowedResource};
 use tidings_page::{
-    BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, HeldDefinition,
-    NoticeCounts, NoticesView, ServerView, ToldView, ToolView,
+    BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, FollowView,
+    HeldDefinition, NoticeCounts, NoticesView, ServerView, ToldView, ToolView,
 };
 use tidings_proto::{ListKind, Topic};
 use tidings_store::{ChangeRecord, ChangeRow, FieldChange};
@@ -202,6 +202,31 @@ pub(super) fn client_events(page: &PageServer, id: u64, most: usize) -> (Vec<Cli
     (events.collect(), found.older)
 }
 
+/// Every resource that is followed.
+pub(super) fn follows(page: &PageServer) -> Vec<FollowView> {
+    let (resources, followers) = page.0.gateway.followed();
+    let mut clients: HashMap<(&str, &str), Vec<(u64, String)>> = HashMap::new();
+    for follower in &followers {
+        let name = follower.name.as_deref().unwrap_or("a client without a name");
+        for (server, local) in &follower.resources {
+            let all = clients.entry((server, local)).or_default();
+            // More are only counted.
+            if all.len() < 16 {
+                all.push((follower.id, name.to_owned()));
+            }
+        }
+    }
+    let one = |resource: &FollowedResource| FollowView {
+        server: resource.server.clone(),
+        uri: resource.uri.clone(),
+        state: resource.phase.as_str().to_owned(),
+        unheard: resource.unheard_for.map(|unheard| unheard.as_secs()),
+        followers: resource.followers,
+        clients: clients.get(&(resource.server.as_str(), &*resource.local)).cloned().unwrap_or_default(),
+    };
+    resources.iter().map(one).collect()
+}
+
 /// A tool, as the search presents it.
 pub(super) fn tool(tool: &Value) -> ToolView {
     let text = |key: &str| tool[key].as_str().unwrap_or_default().to_owned();
@@ -212,12 +237,19 @@ pub(super) fn tool(tool: &Value) -> ToolView {
         names.map(|name| (name.clone(), required.contains(&name.as_str()))).collect();
     arguments.sort_by_key(|(_, required)| !required);
     ToolView {
+        local: local_name(&text("name"), &text("server")),
         name: text("name"),
         server: text("server"),
         description: text("description"),
         arguments,
         definition: serde_json::to_string_pretty(tool).unwrap_or_default(),
     }
+}
+
+/// A name without the prefix of its server; the log has names as servers spell them.
+fn local_name(name: &str, server: &str) -> String {
+    let rest = name.strip_prefix(server).map(|rest| rest.trim_start_matches(['_', '-', '.', '/']));
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(name).to_owned()
 }
 
 /// A call from its record; `None` for records of other things.

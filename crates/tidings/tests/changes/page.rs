@@ -208,7 +208,7 @@ async fn every_answer_forbids_frames_and_foreign_scripts() {
         );
         assert_eq!(
             (header("referrer-policy"), header("cross-origin-opener-policy")),
-            ("no-referrer".into(), "same-origin".into())
+            ("same-origin".into(), "same-origin".into())
         );
     }
 }
@@ -284,4 +284,38 @@ async fn a_browser_that_was_let_in_stays_in_after_a_restart() {
     browser.base = gateway.base_url().to_owned();
     browser.authority = format!("tidings-{name}.localhost:{}", browser.base.rsplit(':').next().unwrap());
     assert_eq!(browser.page("/servers").await.0, 200);
+}
+
+// page enabled
+#[tokio::test]
+async fn a_page_that_is_switched_off_is_not_there() {
+    let server = full().stdio().await;
+    let gateway = quick().toml("[page]\nenabled = false").server("one", &server).serve().await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for path in ["/", "/login?k=x", "/page.js"] {
+        let answer = within("an answer", client.get(format!("{}{path}", gateway.base_url())).send()).await.unwrap();
+        assert_eq!(answer.status(), 404, "{path}");
+    }
+    let link = client.post(format!("{}/api/v1/links", gateway.base_url())).bearer_auth(token(&gateway));
+    let answer = within("an answer", link.send()).await.unwrap();
+    assert_eq!(answer.status(), 404);
+    assert!(answer.text().await.unwrap().contains("[page] enabled"));
+}
+
+// page servers, follows
+#[tokio::test]
+async fn a_server_shows_its_log_and_what_is_followed() {
+    let server = full().stdio().await;
+    let gateway = quick().server("one", &server).serve().await;
+    let browser = Browser::let_in(&gateway).await;
+    let (status, page) = browser.page("/servers/one").await;
+    assert!(status == 200 && page.contains("connected server=one"), "{page}");
+    let (status, log) = crate::get(&gateway, "/servers/one/log").await;
+    assert!(status == 200 && log["lines"][0].as_str().unwrap().contains("server=one"), "{log}");
+    assert_eq!(crate::get(&gateway, "/servers/other/log").await.0, 404);
+    assert!(browser.page("/follows").await.1.contains("Nobody follows a resource"));
+    let client = gateway.client().connect().await;
+    client.request("resources/subscribe", json!({ "uri": "file:///r" })).await;
+    let (_, page) = browser.page("/follows?server=one").await;
+    assert!(page.contains("file:///r") && page.contains("1 client"), "{page}");
 }

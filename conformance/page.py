@@ -1,0 +1,426 @@
+"""The page in a real browser: read, by keyboard, without scripts, with hostile text, live, and what it says of clients."""
+
+import argparse
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import urllib.request
+from pathlib import Path
+
+from browser import Browser, Tab
+
+HERE = Path(__file__).parent
+SCREENS = ["/", "/changes/1", "/clients", "/follows", "/servers", "/servers/listed", "/tools", "/approvals", "/calls", "/connect"]
+#: So long after it was told, a client that did not list again is ignoring.
+IGNORING_SECONDS = 60
+HOSTILE = [
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"><svg onload=alert(1)>", "' onmouseover='alert(1)",
+    "</title><script>alert(1)</script>", "</textarea><iframe src=//evil.test>", "<!--", "]]>", "{{7*7}}", "${7*7}",
+    "javascript:alert(1)", "data:text/html,<script>alert(1)</script>", "<base href=//evil.test/>", "<meta http-equiv=refresh content=0>",
+    "<link rel=stylesheet href=//evil.test/x.css>", "<style>*{display:none}</style>", "<form action=//evil.test>", "<a href=//evil.test>x</a>",
+    "\u202eevil\u202c", "a\u200bb\u200cc\u200dd", "\U000e0041\U000e0042", "\u001b[31mred\u001b[0m", "\ufeffx", "\u2066x\u2069",
+    "&lt;script&gt;", "&#60;script&#62;", "\\u003cscript\\u003e", "%3Cscript%3E", "<scr<script>ipt>", "<ScRiPt>alert(1)</sCrIpT>",
+    "<object data=//evil.test>", "<embed src=//evil.test>", "<math><mi xlink:href=javascript:alert(1)>", "<template><script>",
+    "<details open ontoggle=alert(1)>", "<dialog open>", "<input autofocus onfocus=alert(1)>", "<marquee onstart=alert(1)>",
+    "<video src=//evil.test/x>", "<audio src=//evil.test/x onerror=alert(1)>", "<body onload=alert(1)>", "<html manifest=//evil.test>",
+    "`${alert(1)}`", "';alert(1)//", "\";alert(1)//", "*/alert(1)/*", "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+    "<xmp><script>alert(1)</script></xmp>", "<plaintext>", "x" * 5000, "verylongwordwithoutanyspace" * 100, "\u0301" * 200,
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\u05d0\u05d1\u05d2 abc \u05d3", "<bdo dir=rtl>x</bdo>", "\u0000", "\r\nSet-Cookie: a=b", "../../etc/passwd",
+    "http://evil.test/?q=<script>", "id=\"feed\"", "class='row' data-href='//evil.test'", "data-go=f", "data-copy=x", "<ol id=feed>",
+]
+
+
+def tool(name: str, description: str, **more) -> dict:
+    return {"name": name, "description": description, "inputSchema": {"type": "object", "properties": {}}, **more}
+
+
+class Gateway:
+    """`tidings serve` with one server whose tools are a file."""
+
+    def __init__(self, tidings: str, directory: Path, python: str):
+        self.tidings, self.directory, self.data = tidings, directory, directory / "data"
+        self.tools = directory / "tools.json"
+        self.put([tool("search", "Search the code.")])
+        program = json.dumps([str(HERE / "listed_server.py"), str(self.tools)])
+        self.configuration = directory / "tidings.toml"
+        self.configuration.write_text(f"[audit]\nenabled = true\n[servers.listed]\ncommand = {json.dumps(python)}\nargs = {program}\n")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        log = open(self.directory / "tidings.log", "ab")
+        command = [self.tidings, "serve", "--config", self.configuration, "--data", self.data, "--listen", f"127.0.0.1:{self.port}"]
+        self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                if urllib.request.urlopen(f"{self.base}/readyz", timeout=5).status == 200:
+                    return
+            except OSError:
+                pass
+            assert time.monotonic() < deadline and self.process.poll() is None, f"the gateway did not start: see {log.name}"
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def put(self, tools: list[dict]) -> None:
+        """Changes the tools at one moment."""
+        part = self.tools.with_suffix(".part")
+        part.write_text(json.dumps(tools))
+        os.replace(part, self.tools)
+
+    def api(self, path: str):
+        token = (self.data / "admin.token").read_text().strip()
+        request = urllib.request.Request(f"{self.base}/api/v1{path}", headers={"Authorization": f"Bearer {token}"})
+        return json.load(urllib.request.urlopen(request, timeout=20))
+
+    def link(self, *options: str) -> str:
+        command = [self.tidings, "--data", self.data, "open", "--print", *options]
+        return re.search(r"http://\S+", subprocess.run(command, check=True, capture_output=True, text=True).stdout)[0]
+
+
+class Client:
+    """A legacy client over HTTP that counts what it is told and lists only when it is asked to."""
+
+    def __init__(self, gateway: Gateway, name: str):
+        self.gateway, self.told, self.session = gateway, 0, None
+        result = self.post("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": name, "version": "1"}}, 1)
+        assert result, "initialize"
+        self.post("notifications/initialized", {}, None)
+        self.opened = threading.Event()
+        threading.Thread(target=self.listen, daemon=True).start()
+        assert self.opened.wait(20)
+
+    def headers(self) -> dict:
+        session = {"Mcp-Session-Id": self.session} if self.session else {}
+        return {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18", **session}
+
+    def post(self, method: str, params: dict, number):
+        body = {"jsonrpc": "2.0", "method": method, "params": params, **({"id": number} if number else {})}
+        request = urllib.request.Request(f"{self.gateway.base}/mcp", json.dumps(body).encode(), self.headers())
+        answer = urllib.request.urlopen(request, timeout=20)
+        self.session = answer.headers.get("Mcp-Session-Id") or self.session
+        return answer.read()
+
+    def listen(self) -> None:
+        headers = {**self.headers(), "Accept": "text/event-stream"}
+        stream = urllib.request.urlopen(urllib.request.Request(f"{self.gateway.base}/mcp", headers=headers), timeout=600)
+        self.opened.set()
+        for line in stream:
+            self.told += b"notifications/tools/list_changed" in line
+
+    def list(self) -> None:
+        self.post("tools/list", {}, 2)
+
+
+def eventually(what: str, ask, seconds: float = 20):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := ask():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"{what} never happened")
+
+
+class Story:
+    def __init__(self, options: argparse.Namespace):
+        self.gateway = Gateway(options.tidings, options.directory, sys.executable)
+        self.browser = Browser(options.directory)
+        self.axe = options.axe.read_text() if options.axe else None
+        self.tab = self.browser.tab()
+        link = self.gateway.link()
+        self.base = link.split("/login")[0]
+        self.tab.go(link)
+        self.numbers: dict[str, float] = {}
+        self.version = 0
+
+    def change(self, description: str | None = None) -> int:
+        """Makes one change and gives its number when it is recorded."""
+        self.version += 1
+        last = self.gateway.api("/changes?limit=1")["last"]
+        self.gateway.put([tool("search", description or f"Search the code, version {self.version}.")])
+        eventually("a change is recorded", lambda: self.gateway.api("/changes?limit=1")["last"] > last)
+        return last + 1
+
+    # An empty feed teaches; then what changes, who was told, and the difference appear without the page being loaded again.
+    def what_changes_is_counted_and_shown_without_loading_the_page(self) -> None:
+        assert "Nothing changed yet" in self.tab.text(), self.tab.text()
+        self.tab.until("document.getElementById('live').textContent.includes('live')", "the stream is open")
+        client = Client(self.gateway, "attentive")
+        client.list()
+        self.deaf_since = None
+        self.ignoring = Client(self.gateway, "ignoring-client")
+        self.ignoring.list()
+        self.attentive = client
+        self.tab.ask("window.marker = 'the same page'")
+        self.change("Search the code and the history.")
+        self.told_at = time.monotonic()
+        eventually("both are told", lambda: client.told >= 2 and self.ignoring.told >= 2)
+        client.list()
+        self.tab.until("!document.getElementById('pill').hidden", "the pill counts")
+        self.tab.key(".")
+        self.tab.until("document.querySelectorAll('#feed .row').length === 1", "the change is shown")
+        self.tab.until("document.querySelector('[data-told]')?.textContent.includes('told 2 of 2')", "who was told")
+        shown = self.tab.ask("[...document.querySelectorAll('#feed details')].map(d => { d.open = true; return d.innerText }).join(' ')")
+        assert "history" in shown, shown
+        assert self.tab.ask("window.marker") == "the same page"
+        assert not self.tab.complaints()
+
+    def numbers_of_deliveries_change_in_their_place(self) -> None:
+        self.tab.go(f"{self.base}/changes/1")
+        text = self.tab.text()
+        assert "told 2 of 2" in text and "attentive" in text and "ignoring-client" in text, text
+        # A change that nobody was told of yet, looked at while it is told.
+        self.tab.go(f"{self.base}/clients")
+        self.tab.until("document.querySelector('[data-client]') !== null", "clients")
+        own = self.gateway.api("/clients")["clients"]
+        state = {client["name"]: client["state"] for client in own}
+        assert state["attentive"] == "current" and state["ignoring-client"] in ("told", "ignoring"), state
+        self.tab.ask("window.marker = 'the same page'")
+        number = next(client["id"] for client in own if client["name"] == "attentive")
+        self.change()
+        self.tab.until(f"document.querySelector('[data-client=\"{number}\"]').textContent.includes('told')", "it was told")
+        self.attentive.list()
+        self.tab.until(f"document.querySelector('[data-client=\"{number}\"]').textContent.includes('current')", "it listed")
+        assert self.tab.ask("window.marker") == "the same page"
+
+    def the_ledger_agrees_with_what_clients_received(self) -> None:
+        before = {client["name"]: client["notices"] for client in self.gateway.api("/clients")["clients"]}
+        heard = {"attentive": self.attentive.told, "ignoring-client": self.ignoring.told}
+        for _ in range(5):
+            seq = self.change()
+            eventually("told", lambda: self.gateway.api(f"/changes/{seq}/deliveries")["told"] == 2)
+        after = {client["name"]: client["notices"] for client in self.gateway.api("/clients")["clients"]}
+        now = {"attentive": self.attentive.told, "ignoring-client": self.ignoring.told}
+        for name in heard:
+            eventually(f"{name} heard all", lambda: (self.attentive if name == "attentive" else self.ignoring).told - heard[name] == 5)
+            assert after[name] - before[name] == 5, (name, before, after, now)
+
+    def a_page_is_small_and_asks_nobody_else(self) -> None:
+        self.tab.events.clear()
+        self.tab.go(f"{self.base}/")
+        self.tab.until("document.getElementById('live').textContent.includes('live')", "the stream is open")
+        asked = [address for address in self.tab.requests() if not address.startswith("data:")]
+        assert len(asked) == 4 and all(address.startswith(self.base) for address in asked), asked
+        sizes = self.tab.ask("performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation')).map(e => e.decodedBodySize)")
+        self.numbers["bytes of the feed, style and script"] = sum(sizes)
+        assert sum(sizes) <= 100 << 10, sizes
+        assert not self.tab.complaints()
+
+    def measure_paint(self) -> None:
+        """Only measured: how long it takes says more about the machine than about the page."""
+        def paints(address: str, times: int) -> list[float]:
+            found = []
+            for _ in range(times):
+                self.tab.go(address)
+                paint = "performance.getEntriesByName('first-paint')[0]?.startTime"
+                found.append(self.tab.until(paint, "a paint"))
+            return found
+
+        empty, feed = paints(f"{self.gateway.base}/healthz", 10), paints(f"{self.base}/", 20)
+        self.numbers["first paint of the feed, median ms"] = statistics.median(feed)
+        self.numbers["first paint of an empty page, median ms"] = statistics.median(empty)
+
+    def a_commit_reaches_the_pill_and_nothing_comes_or_goes(self) -> None:
+        self.tab.go(f"{self.base}/")
+        self.tab.until("document.getElementById('live').textContent.includes('live')", "the stream is open")
+        self.tab.ask("""window.seen = []; new MutationObserver(() => seen.push([document.getElementById('pill').textContent, Date.now()]))
+            .observe(document.getElementById('pill'), { childList: true, characterData: true, subtree: true }); 0""")
+        nodes = "document.querySelectorAll('*').length"
+        before, late = self.tab.ask(nodes), []
+        for count in range(1, 11):
+            seq = self.change()
+            self.tab.until(f"seen.length >= {count}", "the pill counts")
+            at = self.tab.ask(f"seen[{count - 1}][1]")
+            late.append(at - self.gateway.api(f"/changes/{seq}")["commit"])
+        self.numbers["commit to pill, median ms"] = statistics.median(late)
+        self.numbers["commit to pill, largest ms"] = max(late)
+        assert self.tab.ask(nodes) == before, "nothing comes or goes by itself"
+        shift = "new Promise(done => { let sum = 0; new PerformanceObserver(l => l.getEntries().forEach(e => { if (!e.hadRecentInput) sum += e.value; })).observe({ type: 'layout-shift', buffered: true }); setTimeout(() => done(sum), 50); })"
+        self.numbers["layout shift, thousandths"] = self.tab.ask(shift) * 1_000
+
+    def hostile_text_is_text(self) -> None:
+        tools = [tool(f"t{at}", text, title=text, annotations={"title": text}) for at, text in enumerate(HOSTILE)]
+        last = self.gateway.api("/changes?limit=1")["last"]
+        self.gateway.put([tool("search", "Search."), *tools])
+        eventually("recorded", lambda: self.gateway.api("/changes?limit=1")["last"] > last)
+        changed = [tool(f"t{at}", f"{text} now {text}", title=f"new {text}") for at, text in enumerate(HOSTILE)]
+        last += 1
+        self.gateway.put([tool("search", "Search."), *changed])
+        eventually("recorded", lambda: self.gateway.api("/changes?limit=1")["last"] > last)
+        self.hostile = last + 1
+        for path in ["/", f"/changes/{self.hostile}", f"/changes/{last}", "/servers/listed", "/tools", "/?q=%3Cscript%3E&server=%22%3E%3Cimg%20src=x%3E"]:
+            self.tab.events.clear()
+            self.tab.go(f"{self.base}{path}")
+            foreign = "[...document.querySelectorAll('script, img, iframe, object, embed, svg, math, video, audio, base, style, template, marquee, frame')].map(e => e.outerHTML)"
+            assert self.tab.ask(foreign) == ["<script type=\"module\" src=\"/page.js\"></script>"], (path, self.tab.ask(foreign))
+            acting = "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => a.name.startsWith('on') || a.value.trim().toLowerCase().startsWith('javascript:')).filter(a => a.name !== 'value').length"
+            assert self.tab.ask(acting) == 0, path
+            links = "[...document.querySelectorAll('[href], [src], [action]')].map(e => e.href || e.src || e.action).filter(a => !a.startsWith(location.origin) && !a.startsWith('data:,'))"
+            assert self.tab.ask(links) == [], path
+            unseen = "(document.getElementById('main').innerText.match(/[\\u202a-\\u202e\\u2066-\\u2069\\u200b\\ufeff\\u001b]/g) ?? []).length"
+            assert self.tab.ask(unseen) == 0, path
+            asked = [address for address in self.tab.requests() if not address.startswith((self.base, "data:,"))]
+            assert not asked, asked
+            assert not (complaints := self.tab.complaints()), complaints
+
+    def every_screen_fits_and_is_accessible(self) -> None:
+        wrong = []
+        for path in [*SCREENS, f"/changes/{self.hostile}", f"/clients/{self.gateway.api('/clients')['clients'][0]['id']}"]:
+            for theme in ["light", "dark"]:
+                for width in [1200, 360]:
+                    self.tab.look(width, theme)
+                    self.tab.go(f"{self.base}{path}")
+                    wide = self.tab.ask("document.documentElement.scrollWidth")
+                    assert wide <= width, f"{path} overflows {width} px: {wide}"
+                    assert not (complaints := self.tab.complaints()), (path, complaints)
+                    # What is wrong in one theme by its colours is so at every width.
+                    if self.axe and width == (1200 if theme == "light" else 360):
+                        wrong += [f"{path} {theme}: {json.dumps(one, ensure_ascii=False)}" for one in self.violations()]
+        assert not wrong, "\n".join(wrong)
+        self.tab.look(1200, "light")
+
+    def violations(self) -> list:
+        self.tab.command("Runtime.evaluate", expression=self.axe)
+        run = "axe.run(document, { resultTypes: ['violations'] }).then(r => r.violations.map(v => [v.id, v.help, v.nodes.slice(0, 3).map(n => n.html.slice(0, 200))]))"
+        return self.tab.ask(run)
+
+    def everything_is_reached_by_keyboard(self) -> None:
+        self.tab.go(f"{self.base}/")
+        self.tab.until("document.getElementById('live').textContent.includes('live')", "the script runs")
+        self.tab.key("Tab", 9)
+        assert self.tab.ask("document.activeElement.className") == "skip", "the first stop leads to the content"
+        for key, path in [("c", "/clients"), ("o", "/follows"), ("s", "/servers"), ("t", "/tools"), ("a", "/approvals"), ("l", "/calls"), ("n", "/connect"), ("f", "/")]:
+            self.tab.key("g")
+            self.tab.key(key)
+            self.tab.until(f"location.pathname === '{path}' && document.readyState === 'complete' && document.getElementById('live').textContent.includes('live')", f"g {key}")
+        self.tab.key("/")
+        assert self.tab.ask("document.activeElement.id") == "search"
+        self.tab.command("Input.insertText", text="history")
+        self.tab.key("Enter", 13)
+        self.tab.until("location.search.includes('q=history') && document.readyState === 'complete' && document.getElementById('live').textContent.includes('live')", "a search")
+        assert self.tab.ask("document.querySelectorAll('#feed .row').length") >= 1
+        self.tab.key("j")
+        assert self.tab.ask("document.activeElement.classList.contains('row')")
+        self.tab.key("o")
+        assert self.tab.ask("[...document.activeElement.querySelectorAll('details')].every(d => d.open)")
+        self.tab.key("Enter", 13)
+        self.tab.until("location.pathname.startsWith('/changes/') && document.readyState === 'complete' && document.getElementById('live').textContent.includes('live')", "a row opens")
+        self.tab.key("?")
+        assert self.tab.ask("document.getElementById('keys').open")
+        # Buttons are stops like any other.
+        self.tab.go(f"{self.base}/servers")
+        for _ in range(60):
+            self.tab.key("Tab", 9)
+            if self.tab.ask("document.activeElement.textContent") == "Restart":
+                break
+        assert self.tab.ask("document.activeElement.textContent") == "Restart"
+
+    def it_reads_and_acts_without_scripts(self) -> None:
+        self.tab.command("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            self.tab.go(f"{self.base}/?q=history")
+            assert self.tab.ask("document.querySelectorAll('#feed .row').length") >= 1
+            for path in SCREENS:
+                self.tab.go(f"{self.base}{path}")
+                assert self.tab.ask("document.querySelector('h1').textContent.length") > 0, path
+                assert self.tab.ask("document.getElementById('live').textContent") == "", "nothing is live, and nothing says so"
+            self.tab.go(f"{self.base}/servers")
+            self.tab.ask("[...document.querySelectorAll('button')].find(b => b.textContent === 'Disable').form.submit()")
+            self.tab.until("document.readyState === 'complete' && document.body.innerText.includes('disabled')", "it is disabled")
+            self.tab.ask("[...document.querySelectorAll('button')].find(b => b.textContent === 'Enable').form.submit()")
+            self.tab.until("document.readyState === 'complete' && !document.body.innerText.includes('disabled')", "it is enabled")
+        finally:
+            self.tab.command("Emulation.setScriptExecutionDisabled", value=False)
+
+    def seven_tabs_leave_room_for_an_eighth(self) -> None:
+        tabs = []
+        for _ in range(8):
+            tab = self.browser.tab()
+            tab.go(f"{self.base}/servers")
+            tabs.append(tab)
+        assert all("Servers" in tab.text() for tab in tabs)
+        for tab in tabs:
+            self.tab.command("Target.closeTarget", targetId=tab.target)
+
+    def a_link_to_look_changes_nothing(self) -> None:
+        # The same browser has one cookie, so this is the last that is done with the other one.
+        tab = self.browser.tab()
+        tab.go(self.gateway.link("--read-only"))
+        tab.go(f"{self.base}/servers")
+        assert tab.ask("document.querySelectorAll('form[method=post] button').length") == 0
+        posted = tab.ask("fetch('/servers/listed/disable', { method: 'POST', body: new URLSearchParams({ token: 'x' }) }).then(a => a.status)")
+        assert posted == 403, posted
+        self.tab.command("Target.closeTarget", targetId=tab.target)
+        self.tab.go(self.gateway.link())
+
+    def whoever_was_told_and_did_not_list_is_ignoring(self) -> None:
+        self.tab.go(f"{self.base}/clients")
+        own = next(client for client in self.gateway.api("/clients")["clients"] if client["name"] == "ignoring-client")
+        place = f"document.querySelector('[data-client=\"{own['id']}\"]')?.textContent"
+        deadline = self.told_at + IGNORING_SECONDS + 20
+        while "ignoring" not in (self.tab.ask(place) or ""):
+            assert time.monotonic() < deadline, self.tab.text()
+            time.sleep(0.2)
+        assert time.monotonic() >= self.told_at + IGNORING_SECONDS - 2
+        assert "did not list since" in self.tab.text()
+        command = [self.gateway.tidings, "--data", self.gateway.data, "clients"]
+        assert "◆ ignoring" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        self.ignoring.list()
+        self.tab.until(f"{place}.includes('current')", "it lists again")
+
+    def a_gateway_that_is_killed_and_back_is_followed_without_a_gap(self) -> None:
+        self.tab.go(f"{self.base}/")
+        self.tab.until("document.getElementById('live').textContent.includes('live')", "the stream is open")
+        self.tab.ask("window.marker = 'the same page'")
+        self.gateway.kill()
+        self.tab.until("document.getElementById('live').textContent.includes('lost')", "it says that it lost the gateway")
+        self.gateway.start()
+        self.tab.until("document.getElementById('live').textContent.includes('live')", "it is back")
+        self.change()
+        self.tab.until("document.getElementById('pill').textContent === '1 new change'", "exactly one is new")
+        assert self.tab.ask("window.marker") == "the same page"
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--tidings", required=True)
+    arguments.add_argument("--axe", type=Path, help="axe.min.js")
+    arguments.add_argument("--directory", type=Path, required=True)
+    options = arguments.parse_args()
+    began, story, passed, failed = time.monotonic(), Story(options), 0, 0
+    try:
+        for name in [name for name in vars(Story) if name.count("_") >= 3 and not name.startswith("_")]:
+            try:
+                getattr(story, name)()
+            except Exception:
+                failed += 1
+                print(f"FAIL {name}\n{traceback.format_exc()}")
+                story.tab.command("Emulation.setScriptExecutionDisabled", value=False)
+            else:
+                passed += 1
+                print(f"PASS {name} (after {time.monotonic() - began:.1f} s)")
+        story.measure_paint()
+        for what, number in story.numbers.items():
+            print(f"  {what}: {number:.1f}")
+    finally:
+        story.browser.end()
+        story.gateway.kill()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
