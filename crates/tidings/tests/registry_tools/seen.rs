@@ -30,7 +30,7 @@ async fn every_server_is_shown_as_it_is() {
     assert!(one("broken")["error"].as_str().unwrap().contains("no-such-command-anywhere"));
 
     let status = call(&client, "status", json!({})).await;
-    let expected = json!({"running": 3, "ready": 2, "connecting": 0, "failing": 1, "not_running": 1});
+    let expected = json!({"running": 3, "ready": 2, "connecting": 0, "failing": 1, "needs_login": 0, "not_running": 1});
     assert_eq!(status["servers"], expected);
     assert_eq!((&status["survives_restart"], &status["sources"][0]["name"]), (&json!(true), &json!("built-in")));
     assert_eq!(status["configuration"]["file"], gateway.config().to_string_lossy().as_ref());
