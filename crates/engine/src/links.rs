@@ -10,3 +10,4 @@ pub(crate) mod live_link;
 pub(crate) mod log_levels;
 pub(crate) mod open_links;
 pub(crate) mod own_request;
+pub(crate) mod told_level;

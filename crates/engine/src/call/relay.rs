@@ -14,7 +14,7 @@ use crate::call::RequestRouter;
 use crate::call::server_requests::owner_of;
 use crate::call::unsolicited::log_level;
 use crate::client::session::Caller;
-use crate::links::log_levels::ToldLevel;
+use crate::links::told_level::ToldLevel;
 use crate::plan::Isolation;
 use crate::servers::server::Server;
 

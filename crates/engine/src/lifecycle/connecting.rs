@@ -15,7 +15,7 @@ use super::link_sink::LinkSink;
 use crate::call::RequestRouter;
 use crate::links::link_watch::LinkWatch;
 use crate::links::live_link::{LinkUser, LiveLink};
-use crate::links::log_levels::LinkAudience;
+use crate::links::told_level::LinkAudience;
 use crate::plan::Source;
 use crate::plan::surroundings::Surroundings;
 use crate::servers::server::Server;

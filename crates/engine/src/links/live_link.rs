@@ -8,7 +8,7 @@ use tidings_upstream::{ServerHello, SharedLink};
 
 use crate::client::session::Session;
 use crate::links::link_watch::LinkWatch;
-use crate::links::log_levels::{LinkAudience, ToldLevel};
+use crate::links::told_level::{LinkAudience, ToldLevel};
 
 #[derive(Clone)]
 pub(crate) struct LiveLink {

@@ -1,9 +1,6 @@
 //! Which log messages are asked of servers: the least level that anybody wants who may use the server.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use bytes::Bytes;
-use tidings_hub::scope::{AccessScope, ServerAudience};
 use tidings_proto::{Era, LogLevel, Method};
 use tidings_upstream::OutgoingRequest;
 use tidings_wire::{RawId, request};
@@ -11,36 +8,6 @@ use tidings_wire::{RawId, request};
 use crate::client::session::Session;
 use crate::links::live_link::{LinkUser, LiveLink};
 use crate::links::open_links::OpenLinks;
-
-/// What a link was told to log. Read for every log message, so it takes no lock.
-#[derive(Debug, Default)]
-pub(crate) struct ToldLevel(AtomicU8);
-
-impl ToldLevel {
-    pub(crate) fn get(&self) -> Option<LogLevel> {
-        // Nothing is 0, so the levels begin at 1.
-        LogLevel::from_place(self.0.load(Ordering::Relaxed).checked_sub(1)?)
-    }
-
-    /// Whether it was told otherwise before.
-    fn set(&self, level: LogLevel) -> bool {
-        self.0.swap(level as u8 + 1, Ordering::Relaxed) != level as u8 + 1
-    }
-}
-
-/// Whose server a link leads to: who is not permitted has no say in it.
-#[derive(Clone, Debug)]
-pub(crate) struct LinkAudience {
-    pub(crate) audience: ServerAudience,
-    pub(crate) name: std::sync::Arc<str>,
-}
-
-impl LinkAudience {
-    fn least(&self, wanted: &[(AccessScope, LogLevel)]) -> Option<LogLevel> {
-        let permitted = |(scope, _): &&(AccessScope, LogLevel)| scope.permits(self.audience, &self.name);
-        wanted.iter().filter(permitted).map(|(_, level)| *level).min()
-    }
-}
 
 impl OpenLinks {
     /// The least level that anybody wants, told to every legacy server that logs and that they may use.
