@@ -59,7 +59,7 @@ pub(crate) enum DiscoveryStep {
 }
 
 /// What came of reading an address.
-pub(crate) enum Answer<'a> {
+pub(crate) enum DiscoveryAnswer<'a> {
     /// A success with this body.
     Body(&'a [u8]),
     /// There is nothing: a status that says so.
@@ -68,7 +68,7 @@ pub(crate) enum Answer<'a> {
     Silent(String),
 }
 
-enum Stage {
+enum DiscoveryStage {
     Resource,
     Provider { issuer: String, is_guess: bool },
 }
@@ -76,7 +76,7 @@ enum Stage {
 pub(crate) struct Discovery<'s> {
     settings: &'s LoginSettings,
     server: WebAddress,
-    stage: Stage,
+    stage: DiscoveryStage,
     places: VecDeque<String>,
     reading: Option<String>,
     resource: Option<String>,
@@ -93,7 +93,7 @@ impl<'s> Discovery<'s> {
         Self {
             settings,
             server,
-            stage: Stage::Resource,
+            stage: DiscoveryStage::Resource,
             places,
             reading: None,
             resource: None,
@@ -121,18 +121,18 @@ impl<'s> Discovery<'s> {
     }
 
     /// What came of the last [`DiscoveryStep::Get`].
-    pub(crate) fn answer(&mut self, answer: Answer<'_>) {
+    pub(crate) fn answer(&mut self, answer: DiscoveryAnswer<'_>) {
         let Some(url) = self.reading.take() else { return };
         match answer {
-            Answer::Absent => {}
-            Answer::Silent(reason) => self.silent = Some(DiscoveryFault::Silent { url, reason }),
-            Answer::Body(body) => match &self.stage {
-                Stage::Resource => {
+            DiscoveryAnswer::Absent => {}
+            DiscoveryAnswer::Silent(reason) => self.silent = Some(DiscoveryFault::Silent { url, reason }),
+            DiscoveryAnswer::Body(body) => match &self.stage {
+                DiscoveryStage::Resource => {
                     if let Ok(metadata) = serde_json::from_slice(body) {
                         self.described(&url, metadata);
                     }
                 }
-                Stage::Provider { .. } => {
+                DiscoveryStage::Provider { .. } => {
                     if let Ok(provider) = serde_json::from_slice(body) {
                         self.provided(url, provider);
                     }
@@ -178,12 +178,12 @@ impl<'s> Discovery<'s> {
             return self.fail(DiscoveryFault::Unsafe { url: issuer });
         };
         self.places = address.provider_metadata().into();
-        self.stage = Stage::Provider { issuer, is_guess };
+        self.stage = DiscoveryStage::Provider { issuer, is_guess };
     }
 
     /// A provider has described itself.
     fn provided(&mut self, url: String, provider: Provider) {
-        let Stage::Provider { issuer, is_guess } = &self.stage else { return };
+        let DiscoveryStage::Provider { issuer, is_guess } = &self.stage else { return };
         // A guess is the bare origin, which some spell with a slash.
         let is_same = provider.issuer == *issuer || (*is_guess && provider.issuer.trim_end_matches('/') == issuer);
         if !is_same {
@@ -213,18 +213,18 @@ impl<'s> Discovery<'s> {
     fn exhausted(&mut self) {
         match &self.stage {
             // A place that does not answer may be the one that counts.
-            Stage::Resource if self.silent.is_some() => self.fall_silent(),
-            Stage::Resource => match self.settings.issuer.clone() {
+            DiscoveryStage::Resource if self.silent.is_some() => self.fall_silent(),
+            DiscoveryStage::Resource => match self.settings.issuer.clone() {
                 Some(issuer) => self.look_for(issuer, false),
                 None => self.look_for_at_the_server(),
             },
-            Stage::Provider { .. } if self.silent.is_some() => self.fall_silent(),
-            Stage::Provider { is_guess: true, .. } if self.settings.legacy => {
+            DiscoveryStage::Provider { .. } if self.silent.is_some() => self.fall_silent(),
+            DiscoveryStage::Provider { is_guess: true, .. } if self.settings.legacy => {
                 let provider = Provider::invented(&self.server);
                 self.found(provider);
             }
-            Stage::Provider { is_guess: true, .. } => self.finish(DiscoveryStep::Nothing),
-            Stage::Provider { issuer, .. } => {
+            DiscoveryStage::Provider { is_guess: true, .. } => self.finish(DiscoveryStep::Nothing),
+            DiscoveryStage::Provider { issuer, .. } => {
                 let issuer = issuer.clone();
                 self.fail(DiscoveryFault::Undescribed { issuer });
             }
@@ -266,9 +266,9 @@ mod tests {
             match discovery.next() {
                 DiscoveryStep::Get(url) => {
                     match web.get(url.as_str()).map(String::as_str) {
-                        Some("\"silent\"") => discovery.answer(Answer::Silent("503".into())),
-                        Some(body) => discovery.answer(Answer::Body(body.as_bytes())),
-                        None => discovery.answer(Answer::Absent),
+                        Some("\"silent\"") => discovery.answer(DiscoveryAnswer::Silent("503".into())),
+                        Some(body) => discovery.answer(DiscoveryAnswer::Body(body.as_bytes())),
+                        None => discovery.answer(DiscoveryAnswer::Absent),
                     }
                     read.push(url);
                 }

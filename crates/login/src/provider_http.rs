@@ -11,7 +11,7 @@ use http_body_util::Full;
 use serde_json::Value;
 use tidings_upstream::{HttpClient, LinkError, is_public};
 
-use crate::discovery::Answer;
+use crate::discovery::DiscoveryAnswer;
 use crate::token_exchange::TokenRequest;
 use crate::web_address::WebAddress;
 
@@ -79,11 +79,11 @@ impl ProviderHttp {
     }
 
     /// The same, for a step of the discovery.
-    pub(crate) async fn answer(&self, url: &str, reach: ProviderReach, take: impl FnOnce(Answer<'_>)) {
+    pub(crate) async fn answer(&self, url: &str, reach: ProviderReach, take: impl FnOnce(DiscoveryAnswer<'_>)) {
         match self.read(url, reach).await {
-            Ok(Some(body)) => take(Answer::Body(&body)),
-            Ok(None) => take(Answer::Absent),
-            Err(reason) => take(Answer::Silent(reason)),
+            Ok(Some(body)) => take(DiscoveryAnswer::Body(&body)),
+            Ok(None) => take(DiscoveryAnswer::Absent),
+            Err(reason) => take(DiscoveryAnswer::Silent(reason)),
         }
     }
 

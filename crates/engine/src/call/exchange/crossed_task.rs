@@ -14,7 +14,7 @@ use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::task::{self, TaskFacts, TaskInside, TaskSpelling, TaskStatus};
 use tidings_proto::{Era, TaskMethod, capabilities};
-use tidings_wire::{Frame, FrameKind, encode_string, is_object, members};
+use tidings_wire::{Frame, FrameKind, encode_string, is_object};
 
 use super::followed_task::parsed;
 use super::{Calling, Exchange, Reply, Stage};
@@ -267,13 +267,7 @@ impl Exchange {
 
     /// `tasks/update` of the extension, at a server of 2025-11-25: its questions are answered.
     fn answer_core_task(&self, key: &TaskKey) -> Reply {
-        let bytes = self.frame.bytes();
-        let given = self.frame.param(&["inputResponses"]).filter(|at| is_object(bytes, *at));
-        let responses: Vec<(Box<str>, Bytes)> = given
-            .into_iter()
-            .flat_map(|at| members(bytes, at))
-            .filter_map(|member| Some((member.key.text(bytes)?.into(), self.frame.slice(member.value))))
-            .collect();
+        let responses = self.input_responses();
         let replies = self.router.tasks.lock().questions.answered(key, &responses, Instant::now());
         self.router.reply_to_tasks(replies);
         Reply::Answer(ClientAnswer::result(&self.id, TAKEN))

@@ -216,14 +216,19 @@ impl Exchange {
         else {
             return None;
         };
+        let responses = self.input_responses();
+        Some(self.router.take_seat(park, &self.caller.principal().name, round, is_late, &responses))
+    }
+
+    /// The answers that the client gives to questions, by the key of each.
+    pub(super) fn input_responses(&self) -> Vec<(Box<str>, Bytes)> {
         let bytes = self.frame.bytes();
         let given = self.frame.param(&["inputResponses"]).filter(|at| is_object(bytes, *at));
-        let responses: Vec<(Box<str>, Bytes)> = given
+        given
             .into_iter()
             .flat_map(|at| members(bytes, at))
             .filter_map(|member| Some((member.key.text(bytes)?.into(), self.frame.slice(member.value))))
-            .collect();
-        Some(self.router.take_seat(park, &self.caller.principal().name, round, is_late, &responses))
+            .collect()
     }
 
     /// Waits for what comes of the round.
