@@ -60,10 +60,14 @@ def _wait_until_ready(process: subprocess.Popen[bytes], address: str, log: Path)
 
 
 @contextlib.contextmanager
-def in_front_of(upstream_url: str, binary: str, directory: Path, era: str | None = None) -> Iterator[str]:
-    """Yields the MCP URL of a gateway with `upstream_url` as its only server, spoken to in `era` only if one is named."""
+def in_front_of(
+    upstream_url: str, binary: str, directory: Path, era: str | None = None, keys: str = ""
+) -> Iterator[str]:
+    """Yields the MCP URL of a gateway with `upstream_url` as its only server, spoken to in `era` only if one is named.
+
+    `keys` are more lines of the server's table."""
     only = f"era = {json.dumps(era)}\n" if era else ""
-    with serving(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n{only}", binary, directory) as base:
+    with serving(f"[servers.mock]\nurl = {json.dumps(upstream_url)}\n{only}{keys}", binary, directory) as base:
         yield f"{base}/mcp"
 
 

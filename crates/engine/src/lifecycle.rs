@@ -20,10 +20,9 @@ use tidings_proto::{Era, capabilities};
 use tidings_upstream::{LinkConnector, OwnIntroduction, SharedLink};
 
 use crate::call::RequestRouter;
-use crate::client::session::Session;
 use crate::client::sessions::SessionTable;
 use crate::discovery::ListDiscovery;
-use crate::links::live_link::LiveLink;
+use crate::links::live_link::{LinkUser, LiveLink};
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::observe::catalogue_store::CatalogueStore;
@@ -50,9 +49,9 @@ pub(crate) struct ServerLifecycle {
 }
 
 impl ServerLifecycle {
-    /// How a server is told who we are; `own` is the session that the connection is made for.
-    fn introduction(&self, own: Option<&Session>, deadline: Option<Instant>) -> OwnIntroduction {
-        let own = own.map(|session| (session.capabilities.clone(), Era::Legacy));
+    /// How a server is told who we are, and for whom the connection is.
+    fn introduction(&self, user: &LinkUser, deadline: Option<Instant>) -> OwnIntroduction {
+        let own = user.capabilities().map(|declared| (declared, Era::Legacy));
         let several = self.pool.external() > 1;
         let reaches = |(declared, era)| match several {
             true => (capabilities::among_several(declared, era), era),

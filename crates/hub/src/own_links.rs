@@ -1,4 +1,4 @@
-//! Links that one session, or the modern clients of one principal, have for themselves.
+//! Links that one session, or the modern clients of one principal that declare the same, have for themselves.
 //!
 //! Such a link is opened when it is first needed, by one attempt at a time; after a failure there is a pause, longer each
 //! time. There are only so many per owner and in all, and one that nobody has used for a while is closed. This table
@@ -20,14 +20,29 @@ const STABLE: Duration = Duration::from_secs(10);
 pub enum LinkOwner {
     /// One legacy session: the link ends with it.
     Session(ClientKey),
-    /// All modern clients of one principal, by its name: a modern request tells of no other bond.
-    Principal(Arc<str>),
+    /// The modern clients of one principal that declare the same: a modern request tells of no other bond.
+    Principal {
+        /// The principal's name.
+        name: Arc<str>,
+        /// What its clients declare, as a legacy server is told once for all requests of a link.
+        declares: Arc<str>,
+    },
+}
+
+impl LinkOwner {
+    /// Whether the links of both are counted together: what a client declares, it can change with every request.
+    fn counts_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Principal { name, .. }, Self::Principal { name: of_other, .. }) => name == of_other,
+            _ => self == other,
+        }
+    }
 }
 
 /// Bounds of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnLinkLimits {
-    /// Links of one owner.
+    /// Links of one session or principal.
     pub per_owner: usize,
     /// How many links there may be for all clients together.
     pub total: usize,
@@ -146,9 +161,8 @@ impl OwnLinks {
             }
             Some(OwnLinkState::Resting { .. }) | None => {}
         }
-        let links = self.owners.get(owner);
         // What rests holds no process and no connection, so it does not count.
-        if links.is_some_and(|links| links.values().filter(|link| link.is_counted()).count() >= self.limits.per_owner) {
+        if self.links_counted_with(owner).filter(|link| link.is_counted()).count() >= self.limits.per_owner {
             return LinkClaim::TooManyOfOwner(self.limits.per_owner);
         }
         if self.counted >= self.limits.total {
@@ -311,6 +325,11 @@ impl OwnLinks {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.counted == 0
+    }
+
+    fn links_counted_with<'a>(&'a self, owner: &'a LinkOwner) -> impl Iterator<Item = &'a OwnLink> {
+        let owners = self.owners.iter().filter(move |(other, _)| owner.counts_with(other));
+        owners.flat_map(|(_, links)| links.values())
     }
 
     fn tidy(&mut self, owner: &LinkOwner) {

@@ -224,6 +224,42 @@ async fn modern_callers_of_one_principal_share_a_link_that_is_nobody_elses() {
     }
 }
 
+/// What a server was told at the beginning of the connection on which its last tool call came.
+fn told_of_last_caller(server: &Server) -> Value {
+    let received = server.received();
+    let on = received.iter().rfind(|r| r.method == "tools/call").expect("a call").connection;
+    // Over HTTP a connection has its number from the answer to this on.
+    let ready = received.iter().position(|r| r.connection == on && r.method == "notifications/initialized");
+    let before = &received[..ready.expect("an introduced connection")];
+    before.iter().rfind(|r| r.method == "initialize").expect("an introduction").params()["capabilities"].clone()
+}
+
+// bridging D, B6: a legacy server is told once per connection what its client can do, a modern client says it in each request.
+#[tokio::test]
+async fn modern_callers_share_a_link_only_with_those_that_declare_the_same() {
+    for over_http in [false, true] {
+        let script = Server::builder("one").echo("echo");
+        let server = if over_http { script.http().await } else { script.stdio().await };
+        let gateway = Gateway::builder().quick().server_with("one", &server, ISOLATED).serve().await;
+        let asked = json!({ "sampling": {}, "elicitation": { "form": {} }, "experimental": { "x": {} } });
+        let asked_otherwise = json!({ "elicitation": { "form": {} }, "experimental": { "y": {} }, "sampling": {} });
+        for (declared, told) in [
+            (json!({}), json!({})),
+            (asked, json!({ "sampling": {}, "elicitation": { "form": {} } })),
+            (asked_otherwise, json!({ "sampling": {}, "elicitation": { "form": {} } })),
+            (json!({}), json!({})),
+        ] {
+            let client = gateway.client().modern().capabilities(declared).connect().await;
+            assert_eq!(client.call_tool("echo", json!({})).await.text(), "{}");
+            assert_eq!(told_of_last_caller(&server), told);
+        }
+        let on = called_on(&server);
+        assert_eq!((on[3], on[2]), (on[0], on[1]), "{on:?}");
+        assert_ne!(on[0], on[1], "{on:?}");
+        server.assert_clean();
+    }
+}
+
 /// Answers everything the first time it is started; three times after that it ends right after its handshake.
 const SHORT_LIVED: &str = r#"
 count=$(($(cat "$1" 2>/dev/null || echo 0) + 1)); echo $count > "$1"

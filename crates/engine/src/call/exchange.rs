@@ -368,11 +368,11 @@ impl Exchange {
             return Ok(None);
         }
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
-        let live = match self.router.pool.link_for(&self.caller, &routed.server).await {
+        let live = match self.router.pool.link_for(&self.caller, &self.frame, &routed.server).await {
             Err(RequestRefusal::NeedsLogin { .. }) if self.comes_back_with_answers() => {
                 // Whoever agreed to visit the page is on it: that takes a person a while.
                 self.router.pool.logged_in(&routed.server).await;
-                self.router.pool.link_for(&self.caller, &routed.server).await?
+                self.router.pool.link_for(&self.caller, &self.frame, &routed.server).await?
             }
             live => live?,
         };

@@ -198,7 +198,7 @@ impl RequestRouter {
         };
         let principal = &caller.principal().name;
         let page = self.tasks.lock().table.list(principal, after, PAGE, Instant::now());
-        let told = join_all(page.tasks.into_iter().map(|task| self.task_now(caller, task))).await;
+        let told = join_all(page.tasks.into_iter().map(|task| self.task_now(caller, frame, task))).await;
         let tasks: Vec<String> = told.into_iter().flatten().collect();
         let next = page.next.map(|next| format!(r#","nextCursor":"{next}""#)).unwrap_or_default();
         let result = format!(r#"{{"tasks":[{}]{next}}}"#, tasks.join(","));
@@ -206,12 +206,12 @@ impl RequestRouter {
     }
 
     /// A task as an entry of the list; `None` when its server is not there for the caller any more.
-    async fn task_now(&self, caller: &Caller, task: ListedTask) -> Option<String> {
+    async fn task_now(&self, caller: &Caller, request: &Frame, task: ListedTask) -> Option<String> {
         let ListedTask { key, home, mut facts } = task;
         let server = self.pool.server(key.server).filter(|server| caller.principal().may_use(&server.plan))?;
         let asked = async {
             let TaskHome::Server(spelling) = home else { return None };
-            let live = self.pool.link_for(caller, &server).await.ok()?;
+            let live = self.pool.link_for(caller, request, &server).await.ok()?;
             if TaskSpelling::of(live.hello.revision.era()) != spelling {
                 return None;
             }

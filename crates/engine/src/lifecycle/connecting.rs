@@ -91,7 +91,7 @@ impl ServerLifecycle {
         let ConnectedLink { link, hello } = match &server.plan.source {
             Source::Remote(spec) => {
                 let manners = *server.links.manners();
-                let mut introduction = self.introduction(user.session().as_deref(), deadline);
+                let mut introduction = self.introduction(&user, deadline);
                 introduction.is_legacy = manners.is_legacy;
                 // One that ends on the probe would be started twice each time.
                 let known = known.or(manners.ends_on_probe.then_some(Era::Legacy));

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use serde_json::Value;
 use tidings_hub::LinkKey;
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_upstream::{ServerHello, SharedLink};
@@ -31,8 +32,8 @@ pub(crate) enum LinkUser {
     /// One session alone.
     /// Weak: the link must not keep a session that has ended.
     Session(Weak<Session>),
-    /// The modern clients of one principal.
-    Principal,
+    /// The modern clients of one principal that declare this, in the words of a legacy client.
+    Principal(Arc<Value>),
 }
 
 impl LinkUser {
@@ -40,7 +41,16 @@ impl LinkUser {
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
         match self {
             Self::Session(session) => session.upgrade(),
-            Self::Everybody | Self::Principal => None,
+            Self::Everybody | Self::Principal(_) => None,
+        }
+    }
+
+    /// What the server is told that its client can do, where it has only this one.
+    pub(crate) fn capabilities(&self) -> Option<Value> {
+        match self {
+            Self::Session(session) => session.upgrade().map(|session| session.capabilities.clone()),
+            Self::Principal(declared) => Some(Value::clone(declared)),
+            Self::Everybody => None,
         }
     }
 
@@ -56,7 +66,7 @@ pub(crate) fn promised(hello: &ServerHello) -> Topics {
     // Templates have no capability of their own; they are announced with the resources.
     for (name, topic) in [("tools", Topic::Tools), ("prompts", Topic::Prompts), ("resources", Topic::Resources)] {
         let declared = hello.capabilities.get(name).and_then(|c| c.get("listChanged"));
-        if declared.and_then(serde_json::Value::as_bool) == Some(true) {
+        if declared.and_then(Value::as_bool) == Some(true) {
             topics.insert(topic);
         }
     }

@@ -43,7 +43,7 @@ impl OpenLinks {
     pub(crate) fn apply_level(&self, live: &LiveLink, user: &LinkUser) {
         let level = match user {
             LinkUser::Session(_) => user.session().and_then(|session| session.level()),
-            LinkUser::Everybody | LinkUser::Principal => live.leads_to.least(&self.sessions.wanted_levels()),
+            LinkUser::Everybody | LinkUser::Principal(_) => live.leads_to.least(&self.sessions.wanted_levels()),
         };
         self.tell_level(live, level, user);
     }

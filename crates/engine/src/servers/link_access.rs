@@ -8,6 +8,7 @@ use tidings_hub::own_links::LinkClaim;
 use tidings_proto::Era;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::EraChoice;
+use tidings_wire::Frame;
 
 use crate::client::session::Caller;
 use crate::links::live_link::LiveLink;
@@ -46,17 +47,22 @@ impl ServerPool {
         }
     }
 
-    /// The link that carries a client's call to a server.
-    pub(crate) async fn link_for(&self, caller: &Caller, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
+    /// The link that carries a client's request to a server.
+    pub(crate) async fn link_for(
+        &self,
+        caller: &Caller,
+        request: &Frame,
+        server: &Arc<Server>,
+    ) -> Result<LiveLink, RequestRefusal> {
         let is_isolated = server.plan.isolation == Isolation::Session;
         // Before the shared link is looked at: an isolated session must not depend on it.
         if is_isolated && caller.era() == Era::Legacy {
-            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
+            return self.own_link_of(&OwnLinkUser::of(caller, request), server).await;
         }
         let live = self.live_link(server).await?;
         // A modern server knows no sessions: capabilities and level ride each request.
         if is_isolated && live.hello.revision.era() == Era::Legacy {
-            return self.own_link_of(&OwnLinkUser::of(caller), server).await;
+            return self.own_link_of(&OwnLinkUser::of(caller, request), server).await;
         }
         if caller.era() == Era::Legacy
             && live.hello.revision.era() == Era::Modern

@@ -1,4 +1,4 @@
-//! Links that one session, or the modern clients of one principal, have for themselves (`isolation = "session"`).
+//! Links that one session, or the modern clients of one principal that declare the same, have for themselves (`isolation = "session"`).
 //!
 //! The hub decides (`tidings_hub::own_links`); `lifecycle/own_links.rs` makes and closes them.
 
@@ -7,10 +7,12 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use bytes::Bytes;
+use serde_json::Value;
 use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkLimits, OwnLinks};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
-use tidings_proto::Era;
+use tidings_proto::{Era, Revision, capabilities};
 use tidings_sync::Lock;
+use tidings_wire::Frame;
 use tokio::sync::{Notify, watch};
 
 use crate::client::session::{Caller, Session};
@@ -40,28 +42,39 @@ pub(crate) struct NoOwnLink {
 #[derive(Clone)]
 pub(crate) enum OwnLinkUser {
     Session(Arc<Session>),
-    Principal(Arc<str>),
+    Principal {
+        name: Arc<str>,
+        /// What its clients declare, in the words of a legacy client.
+        declared: Arc<Value>,
+    },
 }
 
 impl OwnLinkUser {
-    pub(crate) fn of(caller: &Caller) -> Self {
+    pub(crate) fn of(caller: &Caller, request: &Frame) -> Self {
         match caller {
             Caller::Legacy(session) => Self::Session(Arc::clone(session)),
-            Caller::Modern(caller) => Self::Principal(Arc::clone(&caller.principal.name)),
+            Caller::Modern(modern) => {
+                // Without what is meant for one server alone: the rest has few variants, so that the same link serves most requests.
+                let declared = capabilities::among_several(caller.capabilities(request), Era::Modern);
+                let declared = capabilities::of_client(&declared, Era::Modern, Revision::LATEST_LEGACY);
+                Self::Principal { name: Arc::clone(&modern.principal.name), declared: Arc::new(declared) }
+            }
         }
     }
 
     pub(crate) fn owner(&self) -> LinkOwner {
         match self {
             Self::Session(session) => LinkOwner::Session(session.key),
-            Self::Principal(name) => LinkOwner::Principal(Arc::clone(name)),
+            Self::Principal { name, declared } => {
+                LinkOwner::Principal { name: Arc::clone(name), declares: declared.to_string().into() }
+            }
         }
     }
 
     pub(crate) fn link_user(&self) -> LinkUser {
         match self {
             Self::Session(session) => LinkUser::Session(Arc::downgrade(session)),
-            Self::Principal(_) => LinkUser::Principal,
+            Self::Principal { declared, .. } => LinkUser::Principal(Arc::clone(declared)),
         }
     }
 }
@@ -127,7 +140,7 @@ impl OwnLinkUser {
         match self {
             Self::Session(session) => session.over.cancelled().await,
             // A principal never ends: links of principals are closed when they are idle.
-            Self::Principal(_) => std::future::pending().await,
+            Self::Principal { .. } => std::future::pending().await,
         }
     }
 }

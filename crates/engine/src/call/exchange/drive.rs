@@ -279,7 +279,7 @@ impl Exchange {
         let live = match self.router.links.table.has(driving.live.key) {
             true => driving.live.clone(),
             false if server.plan.isolation == Isolation::Session => {
-                self.router.pool.link_for(&self.caller, &server).await?
+                self.router.pool.link_for(&self.caller, &self.frame, &server).await?
             }
             false => self.router.pool.live_link(&server).await?,
         };

@@ -327,7 +327,7 @@ impl Exchange {
         let (server, before) = (Arc::clone(&following.routed.server), following.live.hello.revision.era());
         let live = match self.router.links.table.has(following.live.key) {
             true => None,
-            false => Some(self.router.pool.link_for(&self.caller, &server).await),
+            false => Some(self.router.pool.link_for(&self.caller, &self.frame, &server).await),
         };
         let (Stage::Following(following), Some(followed)) = (&mut self.stage, &self.followed) else { return Ok(None) };
         match live {

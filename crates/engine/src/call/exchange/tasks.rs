@@ -113,7 +113,7 @@ impl Exchange {
         let target = RequestTarget { member: "taskId", in_ref: false, local: LocalName::new(opened.id) };
         let routed = Routed { server, target, exposed: PublicName::new(&*shown), headers: None };
         let TaskHome::Server(spelling) = opened.home else { return self.kept_task(which, &routed, &key).map(Some) };
-        let live = router.pool.link_for(&self.caller, &routed.server).await?;
+        let live = router.pool.link_for(&self.caller, &self.frame, &routed.server).await?;
         // What one era of a server knows as a task the other does not know at all.
         if spelling != TaskSpelling::of(live.hello.revision.era()) {
             return Err(unknown());
