@@ -38,21 +38,27 @@ pub trait AuditEntry: Send + 'static {
     /// About how much memory it takes while it waits, which is never nothing: so the number of those that wait is bounded, too.
     fn weight(&self) -> usize;
 
+    /// What writing one record leaves for the next: what many of them have in common is worked out once.
+    type Memo: Default + Send;
+
     /// Writes the members of its record after number and hash, of which `time` is the first and `kind` the second: `"time":"…","kind":"…"`.
     /// Gives the time in milliseconds since 1970.
-    fn write(self, clock: &AuditClock, members: &mut Vec<u8>) -> u64;
+    fn write(self, clock: &mut AuditClock, memo: &mut Self::Memo, members: &mut Vec<u8>) -> u64;
 }
 
 /// Turns moments into times: entries hold the cheaper of the two.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AuditClock {
     moment: Instant,
     millis: i64,
+    /// The second that was written last, since 1970 and as text without the zone: most records share theirs with the one before.
+    second: (i64, String),
 }
 
 impl AuditClock {
     fn now() -> Self {
-        Self { moment: Instant::now(), millis: Timestamp::now().as_millisecond() }
+        let millis = Timestamp::now().as_millisecond();
+        Self { moment: Instant::now(), millis, second: (i64::MIN, String::new()) }
     }
 
     /// The time of a moment, in milliseconds since 1970.
@@ -62,17 +68,20 @@ impl AuditClock {
     }
 
     /// Writes the member `time`, as every record begins, and gives the same in milliseconds.
-    pub fn write_time(&self, moment: Instant, members: &mut Vec<u8>) -> u64 {
+    pub fn write_time(&mut self, moment: Instant, members: &mut Vec<u8>) -> u64 {
         let millis = self.millis(moment);
-        write_time(millis, members)
+        let (second, part) = (millis.div_euclid(1_000), millis.rem_euclid(1_000));
+        if self.second.0 != second {
+            let mut text = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
+            text.truncate(text.trim_end_matches('Z').len());
+            self.second = (second, text);
+        }
+        members.extend_from_slice(b"\"time\":\"");
+        members.extend_from_slice(self.second.1.as_bytes());
+        let digit = |unit| b'0' + u8::try_from(part / unit % 10).unwrap_or_default();
+        members.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'Z', b'"']);
+        u64::try_from(millis).unwrap_or_default()
     }
-}
-
-fn write_time(millis: i64, members: &mut Vec<u8>) -> u64 {
-    use std::io::Write as _;
-    let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH);
-    let _ = write!(members, "\"time\":\"{time:.3}\"");
-    u64::try_from(millis).unwrap_or_default()
 }
 
 enum AuditMessage<E> {
@@ -166,7 +175,13 @@ impl AuditLog {
             storage: OnceLock::new(),
             progress: watch::Sender::new(AuditProgress::Opening),
         });
-        let writer = AuditWriter { shared: Arc::clone(&shared), receiver, limits, sinks: AuditSinks::new(sinks) };
+        let writer = AuditWriter {
+            shared: Arc::clone(&shared),
+            receiver,
+            limits,
+            sinks: AuditSinks::new(sinks),
+            memo: E::Memo::default(),
+        };
         let spawned = std::thread::Builder::new().name("audit".into()).spawn(move || writer.run(&store));
         if let Err(error) = spawned {
             tracing::error!(%error, "no thread for the audit log; nothing is recorded");
@@ -281,11 +296,12 @@ impl AuditShared {
     }
 }
 
-struct AuditWriter<E> {
+struct AuditWriter<E: AuditEntry> {
     shared: Arc<AuditShared>,
     receiver: Receiver<AuditMessage<E>>,
     limits: AuditLimits,
     sinks: AuditSinks,
+    memo: E::Memo,
 }
 
 /// What the writer was asked for besides writing.
@@ -315,7 +331,7 @@ impl<E: AuditEntry> AuditWriter<E> {
                 Ok(message) => {
                     // From here on whoever hands over finds nobody to wake, which would cost more than the rest of it.
                     let waits = matches!(message, AuditMessage::Entry(_));
-                    self.take(message, &AuditClock::now(), &mut batch, &mut asked);
+                    self.take(message, &mut AuditClock::now(), &mut batch, &mut asked);
                     if waits {
                         self.gather(&mut asked, &mut batch);
                     }
@@ -349,7 +365,7 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 
     /// Waits for more to come, but not once somebody waits for this thread.
-    fn gather(&self, asked: &mut WriterRequests, batch: &mut AuditBatch) {
+    fn gather(&mut self, asked: &mut WriterRequests, batch: &mut AuditBatch) {
         let until = Instant::now() + GATHER;
         // Slept and not waited for messages, so that whoever sends has nobody to wake; in steps, so that the end does not wait long.
         while Instant::now() < until && asked.checkpoints.is_empty() && !asked.close {
@@ -359,22 +375,28 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 
     /// Takes what waits; tells whether there may be more.
-    fn drain(&self, batch: &mut AuditBatch, asked: &mut WriterRequests) -> bool {
-        let clock = AuditClock::now();
+    fn drain(&mut self, batch: &mut AuditBatch, asked: &mut WriterRequests) -> bool {
+        let mut clock = AuditClock::now();
         while batch.members.len() < BATCH_BYTES {
             match self.receiver.try_recv() {
-                Ok(message) => self.take(message, &clock, batch, asked),
+                Ok(message) => self.take(message, &mut clock, batch, asked),
                 Err(_) => return false,
             }
         }
         true
     }
 
-    fn take(&self, message: AuditMessage<E>, clock: &AuditClock, batch: &mut AuditBatch, asked: &mut WriterRequests) {
+    fn take(
+        &mut self,
+        message: AuditMessage<E>,
+        clock: &mut AuditClock,
+        batch: &mut AuditBatch,
+        asked: &mut WriterRequests,
+    ) {
         match message {
             AuditMessage::Entry(entry) => {
                 self.shared.waiting.fetch_sub(entry.weight(), Ordering::Relaxed);
-                let time = entry.write(clock, &mut batch.members);
+                let time = entry.write(clock, &mut self.memo, &mut batch.members);
                 batch.records.push((batch.members.len(), time));
             }
             AuditMessage::Checkpoint(answer) => asked.checkpoints.push(answer),
@@ -385,10 +407,11 @@ impl<E: AuditEntry> AuditWriter<E> {
     /// Writes a batch. What could not be written is counted as lost.
     fn write(&mut self, storage: &AuditStorage, mut batch: AuditBatch, asked: &mut WriterRequests) {
         let lost = self.shared.dropped.swap(0, Ordering::Relaxed);
-        let now = Timestamp::now().as_millisecond();
+        let mut clock = AuditClock::now();
+        let now = clock.millis;
         if lost > 0 {
             tracing::error!(lost, "calls came faster than they could be recorded; the audit log has a gap");
-            let time = write_time(now, &mut batch.members);
+            let time = clock.write_time(clock.moment, &mut batch.members);
             batch.members.extend_from_slice(format!(",\"kind\":\"gap\",\"lost\":{lost}").as_bytes());
             batch.records.push((batch.members.len(), time));
         }
@@ -421,7 +444,7 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 }
 
-impl<E> Drop for AuditWriter<E> {
+impl<E: AuditEntry> Drop for AuditWriter<E> {
     fn drop(&mut self) {
         // Also when the thread panicked or was never started.
         self.shared.progress.send_replace(AuditProgress::Closed);

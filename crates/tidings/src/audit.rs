@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidings_config::AuditSettings;
 use tidings_engine::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 use tidings_store::{AuditClock, AuditEntry, AuditLimits, AuditLog, AuditQueue, SinkSettings, Store};
-use tidings_wire::{encode_string, hex, one_line};
+use tidings_wire::{Digest, append_hex, append_string, one_line};
 
 /// What may wait to be written: with small calls this is 20,000 of them, and more than half a second of the fastest.
 const WAITING: usize = 8 << 20;
@@ -97,7 +97,28 @@ impl AuditRecorder {
     }
 }
 
+/// The client of the last call, as it said of itself and as it is recorded: most calls come from few clients, and what they say has to
+/// be read as JSON.
+#[derive(Default)]
+struct LastClient {
+    said: Bytes,
+    recorded: Vec<u8>,
+}
+
+impl LastClient {
+    fn write(&mut self, said: &Bytes, members: &mut Vec<u8>) {
+        if self.said != said {
+            self.said = said.clone();
+            self.recorded.clear();
+            json_or_text(&mut self.recorded, "client", said);
+        }
+        members.extend_from_slice(&self.recorded);
+    }
+}
+
 impl AuditEntry for Recorded {
+    type Memo = LastClient;
+
     fn weight(&self) -> usize {
         ENTRY
             + match self {
@@ -118,9 +139,9 @@ impl AuditEntry for Recorded {
             }
     }
 
-    fn write(self, clock: &AuditClock, members: &mut Vec<u8>) -> u64 {
+    fn write(self, clock: &mut AuditClock, last: &mut LastClient, members: &mut Vec<u8>) -> u64 {
         match self {
-            Self::Call(call) => write_call(&call, clock, members),
+            Self::Call(call) => write_call(&call, clock, last, members),
             Self::Decision(at, decision, more) => {
                 let time = clock.write_time(at, members);
                 let mut record = decision_members(decision);
@@ -138,7 +159,7 @@ impl AuditEntry for Recorded {
 }
 
 /// Written by hand: there is one for every call.
-fn write_call(call: &AuditedCall, clock: &AuditClock, members: &mut Vec<u8>) -> u64 {
+fn write_call(call: &AuditedCall, clock: &mut AuditClock, last: &mut LastClient, members: &mut Vec<u8>) -> u64 {
     let time = clock.write_time(call.started + call.took, members);
     text(members, "kind", "call");
     text(members, "method", call.method.as_str());
@@ -147,17 +168,17 @@ fn write_call(call: &AuditedCall, clock: &AuditClock, members: &mut Vec<u8>) -> 
     }
     text(members, "name", &call.name);
     if let Some((digest, size)) = call.name_cut.as_deref() {
-        let _ = write!(members, ",\"name_cut\":{{\"hash\":\"{}\",\"bytes\":{size}}}", hex(&digest.0));
+        hashed(members, "name_cut", digest, *size);
     }
     text(members, "principal", &call.principal);
     if let Some(client) = &call.client {
-        json_or_text(members, "client", client);
+        last.write(client, members);
     }
     if let Some(size) = call.client_cut {
         let _ = write!(members, ",\"client_cut\":{{\"bytes\":{size}}}");
     }
     if let Some((digest, size)) = &call.arguments {
-        let _ = write!(members, ",\"arguments\":{{\"hash\":\"{}\",\"bytes\":{size}}}", hex(&digest.0));
+        hashed(members, "arguments", digest, *size);
     }
     match &call.kept_arguments {
         Some(KeptArguments::Whole(arguments)) => json_or_text(members, "given", arguments),
@@ -175,10 +196,22 @@ fn write_call(call: &AuditedCall, clock: &AuditClock, members: &mut Vec<u8>) -> 
 }
 
 fn text(members: &mut Vec<u8>, name: &str, value: &str) {
+    key(members, name);
+    append_string(value, members);
+}
+
+/// What is only known by its hash and its size.
+fn hashed(members: &mut Vec<u8>, name: &str, digest: &Digest, size: usize) {
+    key(members, name);
+    members.extend_from_slice(b"{\"hash\":\"");
+    append_hex(&digest.0, members);
+    let _ = write!(members, "\",\"bytes\":{size}}}");
+}
+
+fn key(members: &mut Vec<u8>, name: &str) {
     members.extend_from_slice(b",\"");
     members.extend_from_slice(name.as_bytes());
     members.extend_from_slice(b"\":");
-    members.extend_from_slice(encode_string(value).as_bytes());
 }
 
 /// What a client sent, as the JSON that it is. What not every reader of JSON takes (a number beyond all bounds, half a character, too
@@ -187,9 +220,7 @@ fn json_or_text(members: &mut Vec<u8>, name: &str, raw: &Bytes) {
     if serde_json::from_slice::<Value>(raw).is_err() {
         return text(members, name, &String::from_utf8_lossy(raw));
     }
-    members.extend_from_slice(b",\"");
-    members.extend_from_slice(name.as_bytes());
-    members.extend_from_slice(b"\":");
+    key(members, name);
     members.extend_from_slice(&one_line(raw));
 }
 

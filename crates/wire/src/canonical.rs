@@ -13,9 +13,17 @@ pub struct Digest(pub [u8; 32]);
 
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
+    let mut digits = Vec::with_capacity(2 * bytes.len());
+    append_hex(bytes, &mut digits);
+    String::from_utf8(digits).unwrap_or_default()
+}
+
+/// Appends what [`hex`] gives.
+pub fn append_hex(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    for byte in bytes {
+        out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
 }
 
 impl Digest {

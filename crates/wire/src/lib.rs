@@ -20,7 +20,7 @@ mod text;
 mod unreadable;
 mod walk;
 
-pub use canonical::{Digest, digest, hex};
+pub use canonical::{Digest, append_hex, digest, hex};
 pub use compose::{error_response, notification, request, response};
 pub use frame::{Frame, FrameError, FrameFault, FrameKind, FrameLimits, IncomingMessage};
 pub use id::RawId;
@@ -29,7 +29,7 @@ pub use outgoing::{OutgoingFault, assert_outgoing, assert_outgoing_payload, chec
 pub use patch::{ObjectEdit, Patch};
 pub use payload::Payload;
 pub use scan::{ByteSpan, ScanError, validate};
-pub use text::{decode_string, encode_string, one_line};
+pub use text::{append_string, decode_string, encode_string, one_line};
 pub use unreadable::unreadable_answer_id;
 pub use walk::{
     ArrayElements, MemberKey, ObjectMember, ObjectMembers, elements, get, get_path, is_object, members, string_at,

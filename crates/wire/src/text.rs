@@ -69,25 +69,46 @@ fn hex4(chars: &mut std::str::Chars<'_>) -> Option<u32> {
 pub fn encode_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if (c as u32) < 0x20 => {
-                let code = c as u32;
-                out.push_str("\\u00");
-                out.push(char::from_digit(code >> 4, 16).unwrap_or('0'));
-                out.push(char::from_digit(code & 15, 16).unwrap_or('0'));
-            }
-            // JSON asks for no more: DEL, U+2028 and every other character may stand as it is.
-            c => out.push(c),
-        }
+    for piece in json_pieces(text) {
+        out.push_str(piece);
     }
     out.push('"');
     out
+}
+
+/// Appends what [`encode_string`] gives, without a string in between.
+pub fn append_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for piece in json_pieces(text) {
+        out.extend_from_slice(piece.as_bytes());
+    }
+    out.push(b'"');
+}
+
+/// How the characters below the blank are written in JSON.
+const CONTROLS: [&str; 0x20] = [
+    "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\u0008", "\\t", "\\n",
+    "\\u000b", "\\u000c", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011", "\\u0012", "\\u0013", "\\u0014",
+    "\\u0015", "\\u0016", "\\u0017", "\\u0018", "\\u0019", "\\u001a", "\\u001b", "\\u001c", "\\u001d", "\\u001e",
+    "\\u001f",
+];
+
+/// The inside of a JSON string in pieces: runs that stand as they are, and escapes between them.
+fn json_pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        // JSON asks for no more: DEL, U+2028 and every other character may stand as it is.
+        let plain = rest.bytes().position(|byte| byte < 0x20 || byte == b'"' || byte == b'\\').unwrap_or(rest.len());
+        let piece = match rest.as_bytes().get(plain) {
+            _ if plain > 0 => &rest[..plain],
+            None => return None,
+            Some(b'"') => "\\\"",
+            Some(b'\\') => "\\\\",
+            Some(control) => CONTROLS[usize::from(*control)],
+        };
+        rest = &rest[plain.max(1)..];
+        Some(piece)
+    })
 }
 
 /// The message on one line. In valid JSON a raw line break can only be white space between tokens, so turning it into

@@ -22,11 +22,13 @@ const SEALS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("seals");
 struct Deed(String);
 
 impl AuditEntry for Deed {
+    type Memo = ();
+
     fn weight(&self) -> usize {
         self.0.len() + 128
     }
 
-    fn write(self, clock: &AuditClock, members: &mut Vec<u8>) -> u64 {
+    fn write(self, clock: &mut AuditClock, (): &mut (), members: &mut Vec<u8>) -> u64 {
         let time = clock.write_time(Instant::now(), members);
         members.extend_from_slice(format!(",\"kind\":\"call\",\"tool\":\"{}\"", self.0).as_bytes());
         time

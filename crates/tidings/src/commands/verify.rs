@@ -138,11 +138,13 @@ async fn sign(data: &DataDir) -> Result<String, CommandFailure> {
 enum Nothing {}
 
 impl AuditEntry for Nothing {
+    type Memo = ();
+
     fn weight(&self) -> usize {
         match *self {}
     }
 
-    fn write(self, _: &AuditClock, _: &mut Vec<u8>) -> u64 {
+    fn write(self, _: &mut AuditClock, (): &mut (), _: &mut Vec<u8>) -> u64 {
         match self {}
     }
 }

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::Value;
-use tidings_wire::{decode_string, encode_string, one_line};
+use tidings_wire::{append_string, decode_string, encode_string, one_line};
 
 use crate::generate::{Range, json, mutated, string};
 
@@ -71,5 +71,20 @@ proptest! {
         let trimmed = raw.trim_ascii() == raw;
         let theirs = serde_json::from_slice::<String>(&raw).ok().filter(|_| trimmed);
         prop_assert_eq!(decode_string(&raw).map(|s| s.into_owned()), theirs);
+    }
+}
+
+#[test]
+fn every_character_below_the_blank_is_escaped_and_nothing_else_but_quote_and_backslash() {
+    for code in 0..0x3000 {
+        let Some(character) = char::from_u32(code) else { continue };
+        let text = format!("{character}a{character}{character}\u{10ffff}");
+        let encoded = encode_string(&text);
+        assert_eq!(serde_json::from_str::<String>(&encoded).ok().as_ref(), Some(&text), "{encoded}");
+        let is_escaped = code < 0x20 || character == '"' || character == '\\';
+        assert_eq!(encoded.contains('\\'), is_escaped, "{encoded}");
+        let mut appended = b"x".to_vec();
+        append_string(&text, &mut appended);
+        assert_eq!(&appended[1..], encoded.as_bytes());
     }
 }
