@@ -44,7 +44,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_downstream::auth::AccessTokens;
-use tidings_engine::{AuditedDecision, Gateway};
+use tidings_engine::{AuditedDecision, Gateway, QuotaBook};
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
 use tidings_search::{SearchControl, ToolIndex};
@@ -62,6 +62,7 @@ struct AdminShared {
     links: Option<Arc<dyn PageLinks>>,
     logins: Option<Logins>,
     logs: Option<Arc<dyn ServerLogs>>,
+    quotas: Arc<[Arc<QuotaBook>]>,
     keys: AccessTokens,
 }
 
@@ -130,12 +131,15 @@ pub struct AdminParts {
     pub logins: Option<Logins>,
     /// What was logged, where that is kept.
     pub logs: Option<Arc<dyn ServerLogs>>,
+    /// Whose things are counted.
+    pub quotas: Vec<Arc<QuotaBook>>,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, search, changes, audit, links, logins, logs } = parts;
-    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, logins, logs, keys };
+    let AdminParts { gateway, registry, index, search, changes, audit, links, logins, logs, quotas } = parts;
+    let quotas = quotas.into();
+    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, logins, logs, quotas, keys };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {

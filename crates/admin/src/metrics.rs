@@ -1,11 +1,12 @@
 //! `GET /metrics`: what the engine counts, in the text format of Prometheus.
 
 use std::fmt::{Display, Write as _};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use tidings_engine::{Durations, Measures, ServerState, Topic};
+use tidings_engine::{Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
 use tidings_proto::ListKind;
 
 use crate::AdminShared;
@@ -14,11 +15,11 @@ use crate::AdminShared;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures()))
+    ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures(), &admin.quotas))
 }
 
 /// Everything that is counted, as text.
-fn render(measures: &Measures) -> String {
+fn render(measures: &Measures, books: &[Arc<QuotaBook>]) -> String {
     let mut out = MetricsText(String::with_capacity(16 << 10));
     out.family("tidings_build_info", "gauge", "The version that is running; always 1.");
     out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
@@ -40,7 +41,25 @@ fn render(measures: &Measures) -> String {
         out.family(name, "gauge", help);
         out.sample(name, &[], count);
     }
+    quotas(&mut out, books);
     out.0
+}
+
+fn quotas(out: &mut MetricsText, books: &[Arc<QuotaBook>]) {
+    let all: Vec<QuotaMeasure> = books.iter().flat_map(|book| book.measures()).collect();
+    type Read = fn(&QuotaMeasure) -> u64;
+    let families: [(&str, &str, &str, Read); 3] = [
+        ("tidings_quota_used", "gauge", "What a principal has of what is limited.", |m| m.used as u64),
+        ("tidings_quota_limit", "gauge", "How much of it a principal may have.", |m| m.limit as u64),
+        ("tidings_quota_refused_total", "counter", "Requests that were refused because of a limit.", |m| m.refused),
+    ];
+    for (name, kind, help, read) in families.into_iter().filter(|_| !all.is_empty()) {
+        out.family(name, kind, help);
+        for measure in &all {
+            let labels: [Label<'_>; 2] = [("principal", &measure.principal), ("quota", &measure.quota)];
+            out.sample(name, &labels, read(measure));
+        }
+    }
 }
 
 fn servers(out: &mut MetricsText, measures: &Measures) {

@@ -52,6 +52,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "sessions": admin.gateway.connected().len(),
         "requests_in_flight": admin.gateway.in_flight(),
         "displaced_tools": displaced(&admin.gateway),
+        "quotas": quotas(&admin),
         "search": admin.search.describe(),
         "audit": admin.audit.as_ref().map(|audit| json!({ "dropped": audit.dropped() })),
     }))
@@ -59,6 +60,17 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
 
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// Who has how much of what may be had: only those who have some, or were refused.
+fn quotas(admin: &AdminShared) -> Vec<Value> {
+    let measures = admin.quotas.iter().flat_map(|book| book.measures());
+    let measures = measures.filter(|measure| measure.used > 0 || measure.refused > 0);
+    let shown = measures.map(|measure| {
+        let (used, limit, refused) = (measure.used, measure.limit, measure.refused);
+        json!({ "principal": &*measure.principal, "quota": measure.quota, "used": used, "limit": limit, "refused": refused })
+    });
+    shown.collect()
 }
 
 /// Tools of servers that would be taken for built-in ones.

@@ -89,6 +89,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         logins: None,
         logs: None,
         audit: None,
+        quotas: Vec::new(),
     }
 }
 

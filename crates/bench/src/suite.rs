@@ -13,6 +13,7 @@ mod search;
 mod signals;
 mod startup;
 mod throughput;
+mod trust;
 mod updates;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ const BUSY: f64 = 0.1;
 pub(crate) struct SuiteOptions {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
     /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
-    /// 20 script projects.
+    /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.
@@ -150,6 +151,15 @@ async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<Repor
     }
     if wanted(20) {
         rows.extend(scripts::rows(bench, options.mcp_bash.as_deref()).await?);
+    }
+    if wanted(21) {
+        rows.extend(throughput::records(bench).await?);
+    }
+    if wanted(22) {
+        rows.push(trust::approvals(bench));
+    }
+    if wanted(23) {
+        rows.push(trust::proof(bench).await);
     }
     if wanted(11) || wanted(12) {
         rows.extend(registry::add_and_remove(bench, wanted(11), wanted(12)).await);

@@ -11,6 +11,6 @@ mod search_service;
 mod search_tools;
 
 pub use notice::NoticeServer;
-pub use registry_tools::RegistryTools;
+pub use registry_tools::{RegistryTools, StartConsent};
 pub use search_service::{EndpointSettings, SearchService, SearchSettings, SearchTables};
 pub use search_tools::SearchTools;

@@ -7,6 +7,7 @@
 mod arguments;
 mod browse;
 mod change;
+mod consent;
 mod definitions;
 mod environment;
 mod launch;
@@ -14,6 +15,8 @@ mod pulls;
 mod runner;
 mod schemas;
 mod show;
+
+pub use consent::StartConsent;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -45,12 +48,19 @@ struct ToolContext {
     connector: LinkConnector,
     /// What is read of a server, changed and written back is one person's at a time.
     editing: NameLocks,
+    /// Who has to say yes before something starts.
+    consent: StartConsent,
 }
 
 impl RegistryTools {
     /// Changes the servers of this registry, and knows those of this catalogue. `connector` starts them.
-    pub fn new(registry: ServerRegistry, entries: Arc<dyn EntryCatalogue>, connector: LinkConnector) -> Self {
-        Self { context: Arc::new(ToolContext { registry, entries, connector, editing: NameLocks::default() }) }
+    pub fn new(
+        registry: ServerRegistry,
+        entries: Arc<dyn EntryCatalogue>,
+        connector: LinkConnector,
+        consent: StartConsent,
+    ) -> Self {
+        Self { context: Arc::new(ToolContext { registry, entries, connector, editing: NameLocks::default(), consent }) }
     }
 }
 
@@ -76,11 +86,19 @@ struct ToolReply {
     structured: Value,
     /// For people, where the structured content itself is not the best text.
     text: Option<String>,
+    /// The structured content is the whole result: a question to whoever calls.
+    is_question: bool,
+}
+
+impl ToolReply {
+    fn asking(question: Value) -> Self {
+        Self { structured: question, text: None, is_question: true }
+    }
 }
 
 impl From<Value> for ToolReply {
     fn from(structured: Value) -> Self {
-        Self { structured, text: None }
+        Self { structured, text: None, is_question: false }
     }
 }
 
@@ -190,6 +208,9 @@ fn object(frame: &Frame) -> Result<Option<bytes::Bytes>, ArgumentFault> {
 /// A result with structured content, and a text for clients that know no other.
 fn done(said: &ToolReply) -> LocalOutcome {
     let structured = said.structured.to_string();
+    if said.is_question {
+        return LocalOutcome::Result(structured.into());
+    }
     let text = encode_string(said.text.as_deref().unwrap_or(&structured));
     let content = format!(r#"[{{"type":"text","text":{text}}}]"#);
     LocalOutcome::Result(

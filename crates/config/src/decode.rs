@@ -8,6 +8,7 @@ mod container;
 mod entry;
 mod itself;
 mod login;
+mod quotas;
 mod search;
 mod server;
 mod settings;
@@ -135,6 +136,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let search = root.section("search").map(search::search).unwrap_or_default();
     let audit = root.section("audit").map(audit::audit).unwrap_or_default();
     let page = root.section("page").map(settings::page).unwrap_or_default();
+    let quotas = root.section("quotas").map(quotas::quotas);
     let servers = root.section("servers").map(|section| section.named_sections()).unwrap_or_default();
     let servers = servers.into_iter().filter_map(|(name, section)| {
         let place = (section.path.clone(), section.at);
@@ -149,7 +151,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let cluster = root.section("cluster").and_then(access::cluster);
     // Last: every key that was asked for is known by now, the rest are misspelt.
     root.finish();
-    Config { gateway, notifications, search, audit, page, servers, watches, auth, cluster, ..Config::default() }
+    Config { gateway, notifications, search, audit, page, quotas, servers, watches, auth, cluster, ..Config::default() }
 }
 
 /// The plan with what was noted about it, or the faults.

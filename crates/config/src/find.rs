@@ -42,7 +42,12 @@ pub fn candidates(explicit: Option<&Path>, env: &dyn Fn(&str) -> Option<String>,
     }
     let variable = |name: &str| env(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("TIDINGS_CONFIG") {
-        return vec![FoundConfig { path: cwd.join(path), origin: ConfigOrigin::Environment }];
+        // A relative one names a file of whatever folder somebody stands in, which may be anybody's.
+        let origin = match Path::new(&path).is_absolute() {
+            true => ConfigOrigin::Environment,
+            false => ConfigOrigin::CurrentFolder,
+        };
+        return vec![FoundConfig { path: cwd.join(path), origin }];
     }
     let users: Vec<PathBuf> = user_files(env).filter(|path| path.is_file()).collect();
     let here = ["tidings.toml", ".mcp.json"].into_iter().map(|name| cwd.join(name)).filter(|path| path.is_file());
@@ -129,6 +134,16 @@ mod tests {
         let env = |name: &str| (name == "TIDINGS_CONFIG").then(|| "/etc/t.toml".to_owned());
         let found = discover(None, &env, &folder.0).unwrap();
         assert_eq!(found, FoundConfig { path: "/etc/t.toml".into(), origin: ConfigOrigin::Environment });
+    }
+
+    // trust T1
+    #[test]
+    fn a_relative_path_of_the_environment_is_no_consent_for_every_folder() {
+        let folder = Folder::new("relative").with("tidings.toml");
+        let env = |name: &str| (name == "TIDINGS_CONFIG").then(|| "tidings.toml".to_owned());
+        let found = discover(None, &env, &folder.0).unwrap();
+        assert_eq!(found.path, folder.0.join("tidings.toml"));
+        assert!(found.origin.needs_consent());
     }
 
     #[test]

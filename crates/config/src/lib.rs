@@ -40,11 +40,13 @@ pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{
-    ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, NamingSetting, NotificationSettings,
-    REVISIONS, RegistryToolsSetting, ViewSetting,
+    ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, ListenTarget, NamingSetting,
+    NotificationSettings, REVISIONS, RegistryToolsSetting, ViewSetting,
 };
 pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
 pub use plan::page::PageSettings;
+pub use plan::quotas::QuotaSettings;
+pub use plan::sandbox::{SandboxLevel, SandboxSettings};
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,

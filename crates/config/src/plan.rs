@@ -7,6 +7,8 @@ pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod login;
 pub(crate) mod page;
+pub(crate) mod quotas;
+pub(crate) mod sandbox;
 pub(crate) mod search;
 pub(crate) mod server;
 
@@ -19,6 +21,7 @@ use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use page::PageSettings;
+use quotas::QuotaSettings;
 use search::SearchSettings;
 use server::ServerConfig;
 
@@ -35,6 +38,8 @@ pub struct Config {
     pub audit: AuditSettings,
     /// `[page]`: whether the gateway is shown in a browser.
     pub page: PageSettings,
+    /// `[quotas]`: what one principal may have at a time. Absent: only tokens are counted, by the defaults.
+    pub quotas: Option<QuotaSettings>,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,
     /// `[watch.X]`, in the order of the file.

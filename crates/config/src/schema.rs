@@ -65,6 +65,8 @@ struct FileSchema {
     audit: Option<AuditSchema>,
     /// Whether the gateway is shown in a browser.
     page: Option<PageSchema>,
+    /// What one principal may have at a time.
+    quotas: Option<QuotasSchema>,
     /// The servers behind the gateway, by name.
     servers: Option<BTreeMap<String, ServerSchema>>,
     /// Sources that are watched and offered as resources, by name.
@@ -76,19 +78,41 @@ struct FileSchema {
 }
 
 #[derive(JsonSchema)]
+#[schemars(untagged)]
+#[schemars(rename = "Listen")]
+#[allow(dead_code, reason = "only its schema is used")]
+enum ListenSchema {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[schemars(rename = "LoopbackAuth")]
+#[allow(dead_code, reason = "only its schema is used")]
+enum LoopbackAuthSchema {
+    Open,
+    Token,
+}
+
+#[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[schemars(rename = "Gateway")]
 struct GatewaySchema {
-    /// Where `tidings serve` listens.
+    /// Where `tidings serve` listens: an address, or a list of them, of which those after the first may be `unix:PATH`, a socket for
+    /// the user of the gateway.
     #[schemars(extend("default" = "127.0.0.1:7337"))]
-    listen: Option<String>,
+    listen: Option<ListenSchema>,
+    /// Whether clients on this machine need a token, too: "token" asks everybody for that of `[auth]` or of the data directory.
+    #[schemars(extend("default" = "open"))]
+    auth: Option<LoopbackAuthSchema>,
     /// When names and URIs get a prefix: with several servers, always, or only for collisions.
     #[schemars(extend("default" = "auto"))]
     names: Option<NamingSchema>,
     /// Which tools are listed: all, only retrieve_tools and call_tool, or both.
     #[schemars(extend("default" = "all"))]
     expose: Option<ExposeSchema>,
-    /// Whether mcp_registry_* tools are offered; auto: in `stdio`, not in `serve`, because they start commands.
+    /// Whether mcp_registry_* tools are offered; auto: in `stdio`, not in `serve`, because they start commands; ask: everywhere, and nothing starts before somebody who can be asked says yes.
     #[schemars(extend("default" = "auto"))]
     registry_tools: Option<RegistryToolsSchema>,
     /// A JSON or TOML file of servers that mcp_registry_add can add, beside those that are built in.
@@ -175,6 +199,7 @@ enum RegistryToolsSchema {
 #[schemars(rename = "Auto")]
 enum AutoSchema {
     Auto,
+    Ask,
 }
 
 #[derive(JsonSchema)]
@@ -279,6 +304,24 @@ struct PageSchema {
     enabled: Option<bool>,
 }
 
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Quotas")]
+struct QuotasSchema {
+    /// Requests of one principal that are not answered yet.
+    #[schemars(range(min = 1, max = 10_000_000), extend("default" = 4_096))]
+    calls: Option<u64>,
+    /// Open `subscriptions/listen` requests of one principal.
+    #[schemars(range(min = 1, max = 10_000_000), extend("default" = 50_000))]
+    listens: Option<u64>,
+    /// Legacy sessions of one principal. Beyond it the one that was idle longest gives way.
+    #[schemars(range(min = 1, max = 10_000_000), extend("default" = 5_000))]
+    sessions: Option<u64>,
+    /// MiB that messages of one principal above 64 KiB may take of the memory.
+    #[schemars(range(min = 1, max = 1_048_576), extend("default" = 256))]
+    message_mib: Option<u64>,
+}
+
 /// An endpoint of the form that OpenAI has, as Ollama and vLLM serve it. The texts of tools and the questions of searches go there.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -290,6 +333,16 @@ struct EmbeddingsSchema {
     model: String,
     /// What to send as a bearer token.
     key: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Sandbox")]
+#[allow(dead_code, reason = "only its schema is used")]
+enum SandboxSchema {
+    Off,
+    Files,
+    Strict,
 }
 
 /// A server: exactly one of command, url, container and project.
@@ -345,6 +398,14 @@ struct ServerSchema {
     project: Option<String>,
     /// Whether the project's own hooks may run: register.sh, and policy.sh, which can only deny. By default they may not.
     allow_hooks: Option<bool>,
+    /// What a command may do to this machine (Linux): "files" lets it write only in a folder of its own and in `writable`; "strict"
+    /// also hides the home folder and forbids system calls that no server needs.
+    #[schemars(extend("default" = "off"))]
+    sandbox: Option<SandboxSchema>,
+    /// Folders and files that a command in a sandbox may write.
+    writable: Option<Vec<String>>,
+    /// Folders and files of the home folder that a command with sandbox = "strict" may read.
+    readable: Option<Vec<String>>,
     /// Whether it is used.
     #[schemars(extend("default" = true))]
     enabled: Option<bool>,

@@ -5,13 +5,15 @@
 use std::sync::{Arc, LazyLock};
 
 use ring::digest::{SHA256, digest};
-use tidings_engine::Principal;
+use tidings_engine::{Principal, QuotaBook};
 
 /// Tokens that open the door.
 #[derive(Clone, Default)]
 pub struct AccessTokens {
     /// Nothing at all: nobody is asked, and everybody on the loopback interface is one person.
     known: Option<Arc<[AccessToken]>>,
+    /// That person, where it is not the usual one.
+    local: Option<Arc<Principal>>,
 }
 
 /// A token that lets its bearer in, and what it may be used for.
@@ -43,7 +45,18 @@ pub fn sha256(secret: &str) -> [u8; 32] {
 impl AccessTokens {
     /// The given tokens, and no others: without any, nobody comes in.
     pub fn new(known: Vec<AccessToken>) -> Self {
-        Self { known: Some(known.into()) }
+        Self { known: Some(known.into()), local: None }
+    }
+
+    /// Nobody is asked; everybody is this person.
+    pub fn open(local: Principal) -> Self {
+        Self { known: None, local: Some(Arc::new(local)) }
+    }
+
+    /// Those whose things are counted.
+    pub fn books(&self) -> Vec<Arc<QuotaBook>> {
+        let known = self.known.iter().flat_map(|known| known.iter().map(|token| &token.principal));
+        known.chain(self.local.as_deref()).filter_map(|principal| principal.book().cloned()).collect()
     }
 
     /// Whether nobody is asked.
@@ -53,7 +66,7 @@ impl AccessTokens {
 
     /// The person behind an `Authorization` header; `None` when it opens nothing.
     pub fn principal(&self, authorization: Option<&[u8]>) -> Option<&Principal> {
-        let Some(known) = &self.known else { return Some(&LOCAL) };
+        let Some(known) = &self.known else { return Some(self.local.as_deref().unwrap_or(&LOCAL)) };
         let text = std::str::from_utf8(authorization?).ok()?;
         let (scheme, secret) = text.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {

@@ -3,6 +3,7 @@
 
 mod body;
 mod cancel_safe;
+mod connections;
 mod endpoint;
 mod guard;
 mod legacy;
@@ -31,6 +32,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tidings_engine::{AuditedDecision, Gateway};
 use tidings_wire::MessageBudget;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,6 +40,7 @@ use tower::ServiceExt as _;
 
 use crate::DRAIN;
 use crate::auth::AccessTokens;
+use connections::{ConnectionPlace, Connections, TakenPlace};
 use endpoint::HttpEndpoint;
 use peer::LoopbackPeer;
 pub use retention::KeptBytes;
@@ -62,6 +65,8 @@ pub struct EndpointOptions {
     pub own_name: Option<Arc<str>>,
     /// How many legacy sessions there may be.
     pub max_sessions: usize,
+    /// How many connections there may be.
+    pub max_connections: usize,
     /// After how long without a request or a stream a session ends.
     pub session_idle: Duration,
     /// After how long a request of which there is nothing to say gets its event stream nevertheless, so that nobody on the way
@@ -86,6 +91,7 @@ impl Default for EndpointOptions {
             loopback: true,
             own_name: None,
             max_sessions: 10_000,
+            max_connections: usize::MAX,
             session_idle: Duration::from_secs(60 * 60),
             silence: body::QUIET,
             body_pause: Duration::from_secs(30),
@@ -97,14 +103,47 @@ impl Default for EndpointOptions {
     }
 }
 
+/// Where clients connect.
+pub enum EndpointListener {
+    /// An address.
+    Tcp(TcpListener),
+    /// A socket in the file system. Only the user of the gateway, and root, are served there.
+    #[cfg(unix)]
+    Unix(tokio::net::UnixListener),
+}
+
+impl From<TcpListener> for EndpointListener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+/// A connection, and who is at its other end.
+enum AcceptedStream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+impl EndpointListener {
+    async fn accept(&self) -> std::io::Result<AcceptedStream> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| AcceptedStream::Tcp(stream)),
+            #[cfg(unix)]
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| AcceptedStream::Unix(stream)),
+        }
+    }
+}
+
 /// Serves until `stop` rings; then streams end, running requests are finished, and connections close.
 pub async fn serve(
-    listener: TcpListener,
+    listeners: Vec<EndpointListener>,
     gateway: Gateway,
     others: Router,
     options: EndpointOptions,
     stop: CancellationToken,
 ) {
+    let places = Connections::new(options.max_connections);
     let endpoint = Arc::new(HttpEndpoint::new(gateway.clone(), options));
     let connections = TaskTracker::new();
     let closing = CancellationToken::new();
@@ -112,25 +151,36 @@ pub async fn serve(
     endpoint.read_archive().await;
     let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.cancelled() => break,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, Arc::clone(&endpoint), others.clone(), closing.clone());
-                connections.spawn(connection);
-            }
-            Err(error) => {
-                // Out of file descriptors, most likely: wait for some to be closed.
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+    let accept = async |listener: EndpointListener| {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // First, so that nobody connects who would only be refused: the listener ends with this.
+                () = stop.cancelled() => break,
+            };
+            match accepted {
+                Ok(stream) => match places.enter() {
+                    Some(place) => {
+                        let parts = (Arc::clone(&endpoint), others.clone(), closing.clone());
+                        let taken = Arc::clone(&place.place);
+                        let task = match stream {
+                            AcceptedStream::Tcp(stream) => connections.spawn(tcp_connection(stream, place, parts)),
+                            #[cfg(unix)]
+                            AcceptedStream::Unix(stream) => connections.spawn(unix_connection(stream, place, parts)),
+                        };
+                        taken.is_served_by(task.abort_handle());
+                    }
+                    None => refuse_connection(&stream),
+                },
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to be closed.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             }
         }
-    }
-    // First, so that nobody connects who would only be refused.
-    drop(listener);
+    };
+    futures_util::future::join_all(listeners.into_iter().map(accept)).await;
     // Before the connections close: listens end with an answer, and not with a reset.
     gateway.drain();
     closing.cancel();
@@ -173,6 +223,8 @@ impl ConnectionActivity {
 struct RefusalRecord {
     gateway: Gateway,
     peer: Option<IpAddr>,
+    /// The place of its connection, as long as nobody was let in on it: later requests need no reference to it.
+    place: Option<Arc<ConnectionPlace>>,
 }
 
 impl RefusalRecord {
@@ -182,18 +234,57 @@ impl RefusalRecord {
             // Anybody may choose it.
             let path = path.chars().take(LONGEST_PATH).collect();
             self.gateway.record_decision(AuditedDecision::Refused { peer: self.peer, path, status: status.as_u16() });
+        } else if let Some(place) = &self.place
+            && (matches!(path, "/mcp" | sse::STREAM) || path.starts_with("/api/"))
+        {
+            place.let_in();
         }
     }
 }
 
-async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Router, closing: CancellationToken) {
+/// Says why, as far as that can be done without waiting for whoever it is.
+fn refuse_connection(stream: &AcceptedStream) {
+    let text = "there are as many connections as may be; try again later";
+    let head =
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: text/plain\r\n";
+    let answer = format!("{head}Content-Length: {}\r\n\r\n{text}", text.len());
+    let _ = match stream {
+        AcceptedStream::Tcp(stream) => stream.try_write(answer.as_bytes()),
+        #[cfg(unix)]
+        AcceptedStream::Unix(stream) => stream.try_write(answer.as_bytes()),
+    };
+}
+
+/// What every connection needs.
+type ConnectionParts = (Arc<HttpEndpoint>, Router, CancellationToken);
+
+async fn tcp_connection(stream: TcpStream, taken: TakenPlace, parts: ConnectionParts) {
     // Without this, event streams wait for acknowledgements of the peer.
     let _ = stream.set_nodelay(true);
     // Whoever needs no token here must at least be the same user.
-    let peer = endpoint.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
+    let peer = parts.0.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
     let address = stream.peer_addr().ok().map(|address| address.ip());
+    connection(stream, (peer, address), taken, parts).await;
+}
+
+#[cfg(unix)]
+async fn unix_connection(stream: tokio::net::UnixStream, taken: TakenPlace, parts: ConnectionParts) {
+    let own = rustix::process::geteuid().as_raw();
+    // Whatever the mode of the socket is: it may have been changed.
+    if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
+        connection(stream, (None, None), taken, parts).await;
+    }
+}
+
+async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
+    stream: S,
+    (peer, address): (Option<LoopbackPeer>, Option<IpAddr>),
+    taken: TakenPlace,
+    (endpoint, others, closing): ConnectionParts,
+) {
     let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
+    let place = Arc::clone(&taken.place);
     // Boxed as a whole, each answer in its own size: an idle connection and one that only streams keep no room for the next request.
     let service =
         service_fn(move |request: Request<Incoming>| -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
@@ -201,7 +292,8 @@ async fn connection(stream: TcpStream, endpoint: Arc<HttpEndpoint>, others: Rout
             // The rest is open to everybody, asks for a key of its own, or for a signature.
             let is_open = matches!(request.uri().path(), "/mcp" | sse::STREAM | sse::MESSAGES | "/metrics");
             let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
-            let refusals = RefusalRecord { gateway: endpoint.gateway.clone(), peer: address };
+            let refusals =
+                RefusalRecord { gateway: endpoint.gateway.clone(), peer: address, place: place.if_unknown() };
             if is_foreign {
                 let response = endpoint::foreign_user();
                 refusals.see(request.uri().path(), &response);

@@ -3,5 +3,6 @@
 pub(crate) mod bells;
 pub(crate) mod kept_session;
 pub(crate) mod principal;
+pub(crate) mod quota;
 pub(crate) mod session;
 pub(crate) mod sessions;

@@ -23,6 +23,7 @@ pub use call::exchange::{Exchange, Reply};
 pub use call::routing::RoutedTool;
 pub use client::kept_session::{KeptFollow, KeptSession};
 pub use client::principal::Principal;
+pub use client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaMeasure, QuotaSeat};
 pub use client::session::{Caller, ClientSink, ModernCaller, Session};
 pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
 pub use gateway::approvals::{OfferedItem, OfferedServer};

@@ -140,6 +140,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[search]", first.search != now.search),
         ("[audit]", first.audit != now.audit),
         ("[page]", first.page != now.page),
+        ("[quotas]", first.quotas != now.quotas),
         ("[auth]", first.auth != now.auth),
         ("[cluster]", first.cluster != now.cluster),
     ];

@@ -86,6 +86,9 @@ pub enum RequestRefusal {
         /// The bound that was reached.
         limit: usize,
     },
+    /// Whoever asks has as much as they may.
+    #[error("{0}; wait for one to finish")]
+    OverQuota(String),
     /// The server asked for something that the client does not answer.
     #[error("server \"{server}\" asked this client for {method}, without which the call can not go on: {reason}")]
     CanNotAsk {
@@ -191,6 +194,7 @@ impl RequestRefusal {
             | Self::NeedsLogin { .. }
             | Self::TimedOut { .. }
             | Self::TooMany { .. }
+            | Self::OverQuota(_)
             | Self::CanNotAsk { .. }
             | Self::NoEnd { .. }
             | Self::ParkLost

@@ -234,7 +234,8 @@ impl AuditLog {
     /// Reads on from a number, or from now on.
     pub async fn follow(&self, after: Option<u64>) -> Result<AuditTail, LogError> {
         let newest = self.opened().await?;
-        let cursor = after.unwrap_or(newest);
+        // A number of another log, or of one that was lost, would be waited for in silence.
+        let cursor = after.map_or(newest, |after| after.min(newest));
         Ok(AuditTail { log: self.clone(), cursor, progress: self.shared.progress.subscribe() })
     }
 

@@ -1,8 +1,8 @@
 //! Who may come in: the tokens of `[auth]`, and the key of the data directory.
 
-use tidings_config::{Config, glob_matches};
+use tidings_config::{Config, QuotaSettings, glob_matches};
 use tidings_downstream::auth::{AccessToken, AccessTokens};
-use tidings_engine::{AccessScope, Principal};
+use tidings_engine::{AccessScope, Principal, QuotaLimits};
 
 use crate::failure::CommandFailure;
 
@@ -16,11 +16,22 @@ pub(crate) struct AccessSettings {
 
 /// The configured tokens, and that of the data directory: whoever can read it is the owner of this gateway.
 pub(crate) fn of(config: &Config, admin_token: &str) -> Result<AccessSettings, CommandFailure> {
-    let own = AccessToken::of(admin_token, Principal::new("local", AccessScope::everything()));
+    // One person alone is counted only where that is asked for; several are kept from each other's way in any case.
+    let quotas = config.quotas.or_else(|| config.auth.is_some().then(QuotaSettings::default)).map(limits);
+    let counted = |principal: Principal| match quotas {
+        Some(quotas) => principal.counted(quotas),
+        None => principal,
+    };
+    let own = AccessToken::of(admin_token, counted(Principal::new("local", AccessScope::everything())));
     let Some(auth) = &config.auth else {
-        // Without `[auth]` clients need no token; the API, which changes the gateway, always needs the one of the data
-        // directory.
-        return Ok(AccessSettings { clients: AccessTokens::default(), admins: AccessTokens::new(vec![own]) });
+        // Without `[auth]` clients need no token, unless they are to have that of the data directory; the API, which changes the
+        // gateway, always needs it.
+        let admins = AccessTokens::new(vec![own]);
+        let clients = match config.gateway.asks_everybody {
+            true => admins.clone(),
+            false => AccessTokens::open(counted(Principal::local())),
+        };
+        return Ok(AccessSettings { clients, admins });
     };
     if let Some(fault) = fault(config) {
         return Err(CommandFailure::Failed(fault));
@@ -31,10 +42,15 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<AccessSettings, C
     let mut known = vec![own];
     for token in &auth.tokens {
         let scope = AccessScope::new(token.servers.clone(), token.admin, glob_matches);
-        known.push(AccessToken { principal: Principal::new(&token.name, scope), sha256: token.sha256 });
+        known.push(AccessToken { principal: counted(Principal::new(&token.name, scope)), sha256: token.sha256 });
     }
     let tokens = AccessTokens::new(known);
     Ok(AccessSettings { clients: tokens.clone(), admins: tokens })
+}
+
+fn limits(quotas: QuotaSettings) -> QuotaLimits {
+    let QuotaSettings { calls, listens, sessions, message_mib } = quotas;
+    QuotaLimits { calls, listens, sessions, message_memory: message_mib << 20 }
 }
 
 /// Why nobody could come in.

@@ -33,8 +33,12 @@ impl DataDir {
             return Ok(Self(dir.to_owned()));
         }
         let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        // A relative one would be of whatever folder somebody stands in, and records of trust are read there.
+        if from("TIDINGS_DATA").is_some_and(|data| data.is_relative()) {
+            return Err(CommandFailure::Usage("TIDINGS_DATA has to be an absolute path".into()));
+        }
         from("TIDINGS_DATA")
-            .or_else(|| Some(from("XDG_DATA_HOME")?.join("tidings")))
+            .or_else(|| Some(from("XDG_DATA_HOME").filter(|data| data.is_absolute())?.join("tidings")))
             .or_else(|| Some(from("HOME")?.join(".local/share/tidings")))
             .map(Self)
             .ok_or_else(|| {

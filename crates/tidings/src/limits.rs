@@ -14,3 +14,9 @@ pub(crate) fn raise_open_files() {
         Err(error) => tracing::debug!(%error, limit = limit.current, "the limit of open files stays"),
     }
 }
+
+/// How many of the files that may be open clients may take: the servers, the store and the watches need some, too.
+pub(crate) fn most_connections() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / 10 * 9).unwrap_or(usize::MAX)
+}

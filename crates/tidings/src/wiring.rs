@@ -4,6 +4,7 @@ mod containers;
 mod logins;
 mod projects;
 mod registry_tools;
+mod sandboxes;
 mod unready;
 mod watches;
 
@@ -181,6 +182,7 @@ pub(crate) fn prepare(
         inherit_env,
         locks,
         logins: logins.clone(),
+        data: data.map_or_else(|| std::env::temp_dir().join("tidings"), |data| data.path().to_path_buf()),
     });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
@@ -341,6 +343,8 @@ struct EnginePlans {
     /// Where it is kept which definitions are approved.
     locks: Arc<LockFiles>,
     logins: Option<Logins>,
+    /// Where commands in a sandbox have their folders.
+    data: PathBuf,
 }
 
 impl EnginePlans {
@@ -496,7 +500,8 @@ impl EnginePlans {
             TransportConfig::Stdio { command, args, env, cwd } => {
                 let (program, args, env) = (command.clone(), args.clone(), env.clone());
                 let inherit_env = inherit_env(server.inherit_env.as_ref().unwrap_or(&self.inherit_env));
-                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env }))
+                let sandbox = sandboxes::of(server, &self.data).map(Box::new);
+                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env, sandbox }))
             }
             // It would call itself until all connections are used up.
             transport @ (TransportConfig::Http { url, .. } | TransportConfig::Sse { url, .. })

@@ -108,10 +108,15 @@ impl ContainerStarter {
         let env_file = lease.env_file(number, &spec.env).map_err(beside)?;
         let name = container_name(server, lease.id(), number);
         let identity = ContainerIdentity { name: &name, run: lease.id(), server };
-        let args = arguments::run(spec, &identity, env_file.as_ref().map(EnvFile::path));
+        let mut args = arguments::run(spec, &identity, env_file.as_ref().map(EnvFile::path));
+        if tool.program().ends_with("podman") {
+            // It would copy the proxies of the gateway, with their passwords, into every container. After `run`.
+            args.insert(spec.runtime_args.len() + 1, "--http-proxy=false".to_owned());
+        }
         // The runtime's own program, which finds its daemon by variables; the container sees none of them.
         let inherit_env = InheritEnv::All;
-        let stdio = StdioSpec { program: tool.program().into(), args, env: Vec::new(), cwd: None, inherit_env };
+        let stdio =
+            StdioSpec { program: tool.program().into(), args, env: Vec::new(), cwd: None, inherit_env, sandbox: None };
         let removal = std::iter::once(tool.program().to_owned()).chain(tool.removal(&[&name])).collect();
         let contained = Arc::new(ContainerEpilogue {
             program,

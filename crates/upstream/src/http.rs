@@ -20,7 +20,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, H
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
-use tidings_wire::assert_outgoing;
+use tidings_wire::{BudgetShare, assert_outgoing};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -65,6 +65,8 @@ pub(crate) struct HttpLinkShared {
     pub(crate) client: HttpClient,
     /// The URL as the log may have it.
     shown: Box<str>,
+    /// What the messages of this server take of the memory for all.
+    pub(crate) memory: Arc<BudgetShare>,
     to: Arc<HttpDestination>,
     configured: HeaderMap,
     credential: Option<SharedCredential>,
@@ -151,6 +153,7 @@ impl HttpLink {
                 client,
                 to: Arc::new(HttpDestination::new(&url)?),
                 shown: ShownUrl::of(&spec.url).to_string().into(),
+                memory: Arc::default(),
                 configured,
                 credential,
                 expects_refusals,

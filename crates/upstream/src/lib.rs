@@ -41,6 +41,7 @@ pub use shown_url::ShownUrl;
 pub use spec::{EraChoice, HttpSpec, ServerSpec, StdioSpec, TransportSpec};
 pub use stdio::marked_processes;
 pub use stdio::process::{AdoptedGroup, ProcessLauncher, exec_helper, watchdog_helper};
+pub use stdio::sandbox::SandboxSpec;
 
 /// Request ids below this belong to the handshake of each link; callers begin here.
 pub const FIRST_CALL_ID: u64 = 16;

@@ -5,6 +5,7 @@ use crate::environment;
 use crate::error::LinkError;
 use crate::shown_url::ShownUrl;
 use crate::spec::{ServerSpec, StdioSpec, TransportSpec};
+use crate::stdio::sandbox;
 
 /// The words of [`LinkError::Spawn`] for a program that is nowhere.
 pub(crate) const NOT_FOUND: &str = "command not found";
@@ -24,7 +25,9 @@ const SOURCES: [(&[&str], &str); 4] = [
 /// The same error with a remedy, where there is one.
 pub(crate) fn explain(spec: &ServerSpec, error: LinkError) -> LinkError {
     let remedy = match &spec.transport {
-        TransportSpec::Stdio(stdio) => of_command(stdio, error.cause()).or_else(|| of_environment(stdio, &error)),
+        TransportSpec::Stdio(stdio) => of_command(stdio, error.cause())
+            .or_else(|| of_environment(stdio, &error))
+            .or_else(|| sandbox::remedy(stdio, &error)),
         TransportSpec::Http(http) => of_url(&http.url, error.cause()),
         TransportSpec::Sse(http) => of_stream(error.cause()).or_else(|| of_url(&http.url, error.cause())),
         TransportSpec::Container(_) => None,
@@ -150,7 +153,7 @@ mod tests {
     fn command(program: &str, args: &[&str]) -> String {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let inherit_env = InheritEnv::default();
-        let spec = StdioSpec { program: program.into(), args, env: Vec::new(), cwd: None, inherit_env };
+        let spec = StdioSpec { program: program.into(), args, env: Vec::new(), cwd: None, inherit_env, sandbox: None };
         said(TransportSpec::Stdio(spec), LinkError::Spawn { program: program.into(), reason: NOT_FOUND.into() })
     }
 

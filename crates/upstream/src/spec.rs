@@ -6,6 +6,7 @@ use tidings_container_spec::ContainerSpec;
 
 use crate::credential::SharedCredential;
 use crate::environment::InheritEnv;
+use crate::stdio::sandbox::SandboxSpec;
 
 /// A server, as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct StdioSpec {
     pub cwd: Option<PathBuf>,
     /// What it sees of the gateway's own environment, besides what every program needs.
     pub inherit_env: InheritEnv,
+    /// What it may do to this machine, where that is limited.
+    pub sandbox: Option<Box<SandboxSpec>>,
 }
 
 /// An endpoint of Streamable HTTP or HTTP+SSE, and what to send with each request.

@@ -18,7 +18,7 @@ use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tidings_sync::Lock;
 use tidings_wire::sse::{SseDecoder, SseEvent};
-use tidings_wire::{Frame, IncomingMessage, assert_outgoing, unreadable_answer_id};
+use tidings_wire::{BudgetShare, Frame, IncomingMessage, assert_outgoing, unreadable_answer_id};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -120,13 +120,15 @@ impl SseLink {
 struct OpenStream {
     body: HttpBody,
     decoder: SseDecoder,
+    /// What the messages of this server take of the memory for all.
+    memory: Arc<BudgetShare>,
 }
 
 impl OpenStream {
     /// The next event; an error at the end.
     async fn next(&mut self) -> Result<SseEvent, LinkError> {
         loop {
-            match self.decoder.next_event() {
+            match self.decoder.next_event_within(Some(&self.memory)) {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {}
                 Err(error) => return Err(LinkError::Protocol(error.to_string())),
@@ -170,7 +172,8 @@ async fn open_stream(client: &HttpClient, url: &Uri, mut headers: HeaderMap) -> 
     if !kind.starts_with("text/event-stream") {
         return Err(LinkError::Protocol(format!("it answered a GET with {kind:?} and not with an event stream")));
     }
-    let mut stream = OpenStream { body: answer.into_body(), decoder: SseDecoder::new(MAX_MESSAGE) };
+    let mut stream =
+        OpenStream { body: answer.into_body(), decoder: SseDecoder::new(MAX_MESSAGE), memory: Arc::default() };
     loop {
         let event = stream.next().await?;
         if event.event == "endpoint" {

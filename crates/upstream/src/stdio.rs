@@ -5,6 +5,7 @@ pub(crate) mod lines;
 pub mod marked_processes;
 mod outbox;
 pub(crate) mod process;
+pub(crate) mod sandbox;
 
 use std::pin::pin;
 use std::sync::{Arc, MutexGuard};
@@ -13,7 +14,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use tidings_sync::Lock;
-use tidings_wire::{Frame, IncomingMessage, MESSAGES, one_line};
+use tidings_wire::{BudgetShare, Frame, IncomingMessage, MESSAGES, one_line};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -125,6 +126,8 @@ impl StdioLink {
     async fn read(&self, stdout: &mut tokio::process::ChildStdout, buffer: &mut BytesMut) -> LinkError {
         let mut searched = 0;
         let mut pace = UnaskedPace::default();
+        // One server's messages take at most their share of the memory for all.
+        let share = Arc::new(BudgetShare::default());
         let mut lease = MESSAGES.lease();
         loop {
             while let Some(at) = buffer[searched..].iter().position(|&b| b == b'\n') {
@@ -142,7 +145,7 @@ impl StdioLink {
             if buffer.len() > MAX_MESSAGE {
                 return LinkError::Protocol(format!("a message exceeds {MAX_MESSAGE} bytes"));
             }
-            if let Err(full) = lease.grow_to(buffer.len()) {
+            if let Err(full) = lease.grow_within(buffer.len(), Some(&share)) {
                 return LinkError::Protocol(full.to_string());
             }
             match stdout.read_buf(buffer).await {

@@ -24,7 +24,7 @@ pub use canonical::{Digest, append_hex, digest, hex};
 pub use compose::{error_response, notification, request, response};
 pub use frame::{Frame, FrameError, FrameFault, FrameKind, FrameLimits, IncomingMessage};
 pub use id::RawId;
-pub use message_budget::{BudgetExhausted, BudgetLease, FREE as FREE_BYTES, MESSAGES, MessageBudget};
+pub use message_budget::{BudgetExhausted, BudgetLease, BudgetShare, FREE as FREE_BYTES, MESSAGES, MessageBudget};
 pub use outgoing::{OutgoingFault, assert_outgoing, assert_outgoing_payload, check_outgoing};
 pub use patch::{ObjectEdit, Patch};
 pub use payload::Payload;

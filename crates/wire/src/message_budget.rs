@@ -8,7 +8,8 @@
 //! Messages up to [`FREE`] bytes are not counted: there may be many, but each is bounded by its connection's buffer, and the
 //! path of an ordinary call touches nothing that all connections share.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
@@ -33,10 +34,47 @@ pub struct BudgetExhausted {
     pub limit: usize,
 }
 
+/// What one peer's messages may take of a budget, so that they do not take all of it: those of a server, or of a principal.
+#[derive(Debug, Default)]
+pub struct BudgetShare {
+    /// 0: half of the budget.
+    limit: usize,
+    used: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl BudgetShare {
+    /// At most so many bytes; 0 is half of the budget.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// How much is taken.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// How often there was no room.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, more: usize, budget: usize) -> Result<(), BudgetExhausted> {
+        let limit = if self.limit == 0 { budget / 2 } else { self.limit };
+        let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.map(drop).map_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            BudgetExhausted { limit }
+        })
+    }
+}
+
 /// A part of a budget, until it is dropped.
 #[derive(Debug)]
 pub struct BudgetLease {
     budget: &'static MessageBudget,
+    share: Option<Arc<BudgetShare>>,
     taken: usize,
 }
 
@@ -53,7 +91,7 @@ impl MessageBudget {
 
     /// A lease of no bytes yet; it grows with the message.
     pub fn lease(&'static self) -> BudgetLease {
-        BudgetLease { budget: self, taken: 0 }
+        BudgetLease { budget: self, share: None, taken: 0 }
     }
 
     /// How much is taken.
@@ -70,20 +108,41 @@ impl MessageBudget {
 impl BudgetLease {
     /// The message has grown to this length.
     pub fn grow_to(&mut self, length: usize) -> Result<(), BudgetExhausted> {
+        self.grow_within(length, None)
+    }
+
+    /// The message has grown to this length, and its peer may take only its share.
+    pub fn grow_within(&mut self, length: usize, share: Option<&Arc<BudgetShare>>) -> Result<(), BudgetExhausted> {
         if length <= FREE.max(self.taken) {
             return Ok(());
+        }
+        // Only now: an ordinary message costs no reference to it. And only at the beginning: what is given back was taken there.
+        if self.taken == 0 {
+            self.share = share.cloned();
         }
         // In steps: the counter is shared by all connections, and a body comes in many small chunks.
         let more = (length - self.taken).next_multiple_of(FREE);
         let limit = self.budget.limit.load(Ordering::Relaxed);
         let fits = |used: usize| used.checked_add(more).filter(|sum| *sum <= limit);
+        if let Some(share) = &self.share {
+            share.take(more, limit)?;
+        }
         // The counter guards no other memory: it only has to add up.
         match self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => {
                 self.taken += more;
                 Ok(())
             }
-            Err(_) => Err(BudgetExhausted { limit }),
+            Err(_) => {
+                self.give_back(more);
+                Err(BudgetExhausted { limit })
+            }
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if let Some(share) = &self.share {
+            share.used.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
@@ -95,7 +154,7 @@ impl BudgetLease {
     /// All of it, for the message that is whole; what is gathered next begins anew.
     #[must_use]
     pub fn take(&mut self) -> Self {
-        Self { budget: self.budget, taken: std::mem::take(&mut self.taken) }
+        Self { budget: self.budget, share: self.share.take(), taken: std::mem::take(&mut self.taken) }
     }
 
     /// The message that was gathered: what it takes is given back with the last reference to it.
@@ -112,6 +171,7 @@ impl Drop for BudgetLease {
     fn drop(&mut self) {
         if self.taken > 0 {
             self.budget.used.fetch_sub(self.taken, Ordering::Relaxed);
+            self.give_back(self.taken);
         }
     }
 }
@@ -130,6 +190,21 @@ impl AsRef<[u8]> for LeasedBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // trust T8
+    #[test]
+    fn one_peer_takes_its_share_and_leaves_the_rest_to_others() {
+        static BUDGET: MessageBudget = MessageBudget::new(8 * FREE);
+        let share = Arc::new(BudgetShare::default());
+        let mut lease = BUDGET.lease();
+        lease.grow_within(4 * FREE, Some(&share)).expect("half of it");
+        let mut more = BUDGET.lease();
+        assert_eq!(more.grow_within(2 * FREE, Some(&share)), Err(BudgetExhausted { limit: 4 * FREE }));
+        BUDGET.lease().grow_to(4 * FREE).expect("the other half is for others");
+        assert_eq!((share.used(), share.refused()), (4 * FREE, 1));
+        drop(lease.take().attach(Bytes::from_static(b"x")));
+        assert_eq!((share.used(), BUDGET.used()), (0, 0));
+    }
 
     // edges G9
     #[test]

@@ -1,8 +1,10 @@
 //! The event-stream framing, in and out.
 
+use std::sync::Arc;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::message_budget::{BudgetExhausted, BudgetLease, MESSAGES, MessageBudget};
+use crate::message_budget::{BudgetExhausted, BudgetLease, BudgetShare, MESSAGES, MessageBudget};
 
 /// May stand once, before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -82,6 +84,14 @@ impl SseDecoder {
     /// The next whole event. An event with an id or a retry but no data is reported too: it primes a resumption. An
     /// error is final.
     pub fn next_event(&mut self) -> Result<Option<SseEvent>, EventTooLong> {
+        self.next_event_within(None)
+    }
+
+    /// The same for the stream of a peer that may take only its share of the memory for messages.
+    pub fn next_event_within(
+        &mut self,
+        share: Option<&Arc<BudgetShare>>,
+    ) -> Result<Option<SseEvent>, EventTooLong> {
         loop {
             // Counted together: each of them may be sent many times before the event ends.
             if self.data.len() + self.current.event.len() + self.current.id.as_ref().map_or(0, String::len) > self.limit
@@ -91,7 +101,7 @@ impl SseDecoder {
             let Some(line) = self.line()? else {
                 // What is left is one event that is not whole yet.
                 let gathered = self.buffer.len() + self.data.len();
-                return self.lease.grow_to(gathered).map(|()| None).map_err(EventTooLong::NoRoom);
+                return self.lease.grow_within(gathered, share).map(|()| None).map_err(EventTooLong::NoRoom);
             };
             if !line.is_empty() {
                 self.field(&line);

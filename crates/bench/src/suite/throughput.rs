@@ -78,6 +78,35 @@ fn call_loads(era: EchoEra) -> [ThroughputLoad; 2] {
     ]
 }
 
+/// Case 21: `tools/call` with audit and quotas, against a gateway without.
+pub(super) async fn records(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchError> {
+    let mut rows = Vec::new();
+    for era in [EchoEra::Legacy, EchoEra::Modern] {
+        let upstream = upstream(era, 0).await?;
+        let with = |settings: &str| format!("{settings}\n[servers.echo]\nurl = \"http://{}/mcp\"\n", upstream.address);
+        let start =
+            async |config: String| GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await;
+        let off = start(with("[audit]\nenabled = false")).await?;
+        let on = start(with("[quotas]\ncalls = 4096")).await;
+        let load = ThroughputLoad {
+            case: 21,
+            what: format!("tools/call, 16 clients, audit and quotas off, and on, {}", era.word()),
+            era,
+            operation: "call",
+            clients: 16,
+            baseline_has_sessions: true,
+            measure: RowMeasure::RequestsPerSecond,
+            target: RowTarget::RatioAtLeast(0.97),
+        };
+        rows.push(compare(bench, load, off.address, on.as_ref()).await);
+        off.stop().await;
+        if let Ok(on) = on {
+            on.stop().await;
+        }
+    }
+    Ok(rows)
+}
+
 /// Case 3: a long `tools/list` from the catalogue, against a fixed body of the same size.
 pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchError> {
     let mut rows = Vec::new();

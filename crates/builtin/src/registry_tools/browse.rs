@@ -46,7 +46,11 @@ impl RegistryToolSet {
     pub(super) async fn get_docs(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {
         let entry = self.entry(arguments.text("entry_id", ID)?).await?;
         let page = documentation(&entry);
-        Ok(ToolReply { structured: json!({ "entry": summary(&entry), "documentation": page }), text: Some(page) })
+        Ok(ToolReply {
+            structured: json!({ "entry": summary(&entry), "documentation": page }),
+            text: Some(page),
+            is_question: false,
+        })
     }
 
     pub(super) async fn refresh(&self, arguments: &ToolArguments<'_>) -> Result<ToolReply, ToolProblem> {

@@ -10,6 +10,7 @@ use tidings_server_catalog::{ExtraKeys, default_prefix, server_keys};
 use tokio::time::{Instant, interval_at};
 
 use super::arguments::{ArgumentFault, ToolArguments};
+use super::consent::literal;
 use super::{RegistryToolSet, ToolProblem, ToolReply, definitions, environment, pulls, runner};
 use crate::local::LocalRequest;
 
@@ -20,6 +21,16 @@ const MAX_PREFIX: usize = 32;
 const PREFIX: &str = "1 to 32 letters, digits, \"_\" or \"-\"";
 const ID: &str = "the entry, prefix or name of a server, as mcp_registry_active gives it";
 
+/// Arguments that refer to nothing.
+pub(super) fn literals(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| literal(text)).collect()
+}
+
+/// Variables whose values refer to nothing.
+pub(super) fn literal_pairs(pairs: Vec<(String, String)>) -> Vec<(String, String)> {
+    pairs.into_iter().map(|(name, value)| (name, literal(&value))).collect()
+}
+
 impl RegistryToolSet {
     pub(super) async fn add(
         &self,
@@ -28,7 +39,10 @@ impl RegistryToolSet {
     ) -> Result<ToolReply, ToolProblem> {
         let id = arguments.text("entry_id", "the id of an entry, as mcp_registry_find gives it")?;
         let prefix = prefix(arguments)?;
-        let wishes = ExtraKeys { args: arguments.texts("args")?, environment: arguments.pairs("environment")? };
+        let wishes = ExtraKeys {
+            args: literals(&arguments.texts("args")?),
+            environment: literal_pairs(arguments.pairs("environment")?),
+        };
         let entry = self.entry(id).await?;
         let declared: Vec<String> = entry.variables.iter().map(|variable| variable.name.clone()).collect();
         environment::check(&wishes.environment, &declared)?;
@@ -56,7 +70,7 @@ impl RegistryToolSet {
         arguments: &ToolArguments<'_>,
     ) -> Result<ToolReply, ToolProblem> {
         let id = arguments.text("entry_id", ID)?;
-        let variables = arguments.pairs("environment")?;
+        let variables = literal_pairs(arguments.pairs("environment")?);
         if variables.is_empty() {
             return Err(ArgumentFault::expected("environment", "an object with at least one variable").into());
         }
@@ -104,6 +118,9 @@ impl RegistryToolSet {
         let built_in = catalogue.servers.iter().any(|own| own.origin == Origin::BuiltIn && *own.name == *name);
         if built_in {
             return Err(ToolProblem(format!("\"{name}\" is a part of the gateway; choose another `prefix`")));
+        }
+        if let Some(question) = self.consent(request, &name, &server)? {
+            return Ok(question);
         }
         self.apply(request, &name, what, RegistryChange::Add { name: name.clone(), server }).await?;
         self.described(&name)

@@ -5,6 +5,7 @@ use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
 use crate::plan::login::LoginSetting;
+use crate::plan::sandbox::{SandboxLevel, SandboxSettings};
 use crate::plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
@@ -133,6 +134,11 @@ pub(super) fn common(
     if let (Some(_), Some(kind)) = (auth.as_ref().filter(|auth| **auth != LoginSetting::Auto), elsewhere) {
         section.fault("auth", ConfigFault::DoesNotApply { kind });
     }
+    let sandbox = sandbox(section);
+    let limits = |sandbox: &&SandboxSettings| sandbox.level != SandboxLevel::Off;
+    if let (Some(_), Some(kind)) = (sandbox.as_ref().filter(limits), other) {
+        section.fault("sandbox", ConfigFault::DoesNotApply { kind });
+    }
     let approvals =
         [("auto", ApprovalSetting::Auto), ("changed", ApprovalSetting::Changed), ("manual", ApprovalSetting::Manual)];
     let approve = section.choice("approve", &approvals);
@@ -154,6 +160,7 @@ pub(super) fn common(
         held: held.unwrap_or_default(),
         inherit_env,
         auth: auth.unwrap_or_default(),
+        sandbox: sandbox.unwrap_or_default(),
         // Taken here, so that what one server lacks is not told of the next one.
         problem: section.reading.take_missing(),
     })
@@ -171,6 +178,29 @@ pub(super) fn inherit_env(section: &mut TableSection<'_, '_>) -> Option<InheritE
             None
         }
     }
+}
+
+/// `sandbox`, with the keys that go with it.
+fn sandbox(section: &mut TableSection<'_, '_>) -> Option<SandboxSettings> {
+    let levels = [("off", SandboxLevel::Off), ("files", SandboxLevel::Files), ("strict", SandboxLevel::Strict)];
+    let level = section.choice("sandbox", &levels);
+    let mut paths = |key| {
+        let paths = section.texts(key);
+        paths.map(|paths| paths.iter().map(|path| section.reading.expander.path(path)).collect::<Vec<_>>())
+    };
+    let (writable, readable) = (paths("writable"), paths("readable"));
+    if level.is_none() && writable.is_none() && readable.is_none() {
+        return None;
+    }
+    let level = level.unwrap_or_default();
+    // They would read as a limit and limit nothing.
+    if level == SandboxLevel::Off && writable.is_some() {
+        section.fault("writable", ConfigFault::DoesNotApply { kind: "sandbox = \"off\"" });
+    }
+    if level != SandboxLevel::Strict && readable.is_some() {
+        section.fault("readable", ConfigFault::DoesNotApply { kind: "any sandbox but \"strict\"" });
+    }
+    Some(SandboxSettings { level, writable: writable.unwrap_or_default(), readable: readable.unwrap_or_default() })
 }
 
 fn filter(mut section: TableSection<'_, '_>) -> ToolFilter {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::error::ConfigFault;
 use crate::plan::gateway::{
-    ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, NamingSetting, NotificationSettings, REVISIONS,
-    RegistryToolsSetting, ViewSetting,
+    ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenTarget, NamingSetting, NotificationSettings,
+    REVISIONS, RegistryToolsSetting, ViewSetting,
 };
 use crate::plan::page::PageSettings;
 use crate::read::TableSection;
@@ -19,7 +19,8 @@ const MAX_SESSION_LINKS: i64 = 1_000_000;
 
 pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let default = GatewaySettings::default();
-    let listen = listen(&mut section).unwrap_or(default.listen);
+    let (listen, also_listen) = listen(&mut section).unwrap_or((default.listen, Vec::new()));
+    let asks_everybody = section.choice("auth", &[("open", false), ("token", true)]).unwrap_or_default();
     let names = section.choice(
         "names",
         &[("auto", NamingSetting::Auto), ("prefix", NamingSetting::Prefix), ("none", NamingSetting::None)],
@@ -47,6 +48,8 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     section.finish();
     GatewaySettings {
         listen,
+        also_listen,
+        asks_everybody,
         names: names.unwrap_or_default(),
         expose: expose.unwrap_or_default(),
         registry_tools: registry_tools.unwrap_or_default(),
@@ -67,12 +70,26 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     }
 }
 
-fn listen(section: &mut TableSection<'_, '_>) -> Option<ListenAddress> {
-    let listen = section.text("listen")?.parse().ok();
-    if listen.is_none() {
-        section.fault("listen", ConfigFault::BadListen);
+/// The first has to be an address: it is what clients are told.
+fn listen(section: &mut TableSection<'_, '_>) -> Option<(ListenAddress, Vec<ListenTarget>)> {
+    let entry = section.entry("listen")?;
+    let texts = match &entry.node.value {
+        ConfigValue::List(_) => section.texts("listen")?,
+        _ => vec![section.text("listen")?],
+    };
+    let target = |text: &String| match text.strip_prefix("unix:") {
+        Some(path) => Some(ListenTarget::Socket(section.reading.expander.path(path))),
+        None => text.parse().ok().map(ListenTarget::Address),
+    };
+    let targets: Option<Vec<ListenTarget>> = texts.iter().map(target).collect();
+    let mut targets = targets.unwrap_or_default().into_iter();
+    match targets.next() {
+        Some(ListenTarget::Address(first)) => Some((first, targets.collect())),
+        _ => {
+            section.fault("listen", ConfigFault::BadListen);
+            None
+        }
     }
-    listen
 }
 
 fn registry_tools(section: &mut TableSection<'_, '_>) -> Option<RegistryToolsSetting> {
@@ -80,11 +97,12 @@ fn registry_tools(section: &mut TableSection<'_, '_>) -> Option<RegistryToolsSet
     match &entry.node.value {
         ConfigValue::Boolean(true) => Some(RegistryToolsSetting::On),
         ConfigValue::Boolean(false) => Some(RegistryToolsSetting::Off),
-        ConfigValue::Text(_) => section.choice("registry_tools", &[("auto", RegistryToolsSetting::Auto)]),
+        ConfigValue::Text(_) => section
+            .choice("registry_tools", &[("auto", RegistryToolsSetting::Auto), ("ask", RegistryToolsSetting::Ask)]),
         other => {
             section.fault(
                 "registry_tools",
-                ConfigFault::WrongType { expected: "\"auto\", true or false", found: other.kind() },
+                ConfigFault::WrongType { expected: "\"auto\", \"ask\", true or false", found: other.kind() },
             );
             None
         }

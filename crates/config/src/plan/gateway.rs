@@ -16,6 +16,10 @@ pub const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "202
 pub struct GatewaySettings {
     /// Where `serve` listens.
     pub listen: ListenAddress,
+    /// And where else.
+    pub also_listen: Vec<ListenTarget>,
+    /// Whether clients on this machine need a token, too.
+    pub asks_everybody: bool,
     /// When names and URIs get a prefix.
     pub names: NamingSetting,
     /// Which tools are listed.
@@ -54,6 +58,8 @@ impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             listen: ListenAddress { host: "127.0.0.1".to_owned(), port: 7337 },
+            also_listen: Vec::new(),
+            asks_everybody: false,
             names: NamingSetting::Auto,
             expose: ExposeSetting::All,
             registry_tools: RegistryToolsSetting::Auto,
@@ -72,6 +78,15 @@ impl Default for GatewaySettings {
             public_url: None,
         }
     }
+}
+
+/// Somewhere to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenTarget {
+    /// A host and a port.
+    Address(ListenAddress),
+    /// A socket in the file system, for the user of the gateway.
+    Socket(PathBuf),
 }
 
 /// A host and a port to listen on.
@@ -158,6 +173,8 @@ pub enum RegistryToolsSetting {
     Auto,
     /// Every client is offered them.
     On,
+    /// Every client is offered them, and nothing is started without a yes of somebody who can be asked.
+    Ask,
     /// No client is offered them.
     Off,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::filter::ToolFilter;
 use super::login::LoginSetting;
+use super::sandbox::SandboxSettings;
 use super::{name_prefix, uri_prefix};
 use crate::redact::without_secrets;
 use tidings_container_spec::ContainerSpec;
@@ -45,6 +46,8 @@ pub struct ServerConfig {
     pub inherit_env: Option<InheritEnv>,
     /// How the gateway logs in to it.
     pub auth: LoginSetting,
+    /// What a command may do to this machine.
+    pub sandbox: SandboxSettings,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
     pub problem: Option<String>,
 }
@@ -69,6 +72,7 @@ impl ServerConfig {
             held: HeldSetting::default(),
             inherit_env: None,
             auth: LoginSetting::default(),
+            sandbox: SandboxSettings::default(),
             problem: None,
         }
     }

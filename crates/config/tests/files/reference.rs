@@ -11,13 +11,14 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 14] = [
+const SECTIONS: [(&str, &str); 15] = [
     ("[gateway]", "Gateway"),
     ("[notifications]", "Notifications"),
     ("[search]", "Search"),
     ("embeddings of [search]", "Embeddings"),
     ("[audit]", "Audit"),
     ("[page]", "Page"),
+    ("[quotas]", "Quotas"),
     ("[servers.NAME]", "Server"),
     ("tools of [servers.NAME]", "Tools"),
     ("[servers.NAME.auth]", "Login"),

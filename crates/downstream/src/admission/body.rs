@@ -1,5 +1,6 @@
 //! Reading the body of a POST: so long, in so much time, and out of one budget for all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -7,7 +8,7 @@ use http::header::{CONTENT_LENGTH, HeaderMap};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::Gateway;
-use tidings_wire::MessageBudget;
+use tidings_wire::{BudgetShare, MessageBudget};
 
 use super::LIMITS;
 
@@ -16,13 +17,15 @@ const FIRST: usize = 1 << 20;
 
 /// How long a body may take to arrive, and what it takes of the memory for messages.
 #[derive(Clone, Copy)]
-pub(crate) struct BodyLimits {
+pub(crate) struct BodyLimits<'a> {
     /// How long nothing of it may come.
     pub(crate) pause: Duration,
     /// How long all of it may take.
     pub(crate) whole: Duration,
     /// What large messages take, together with all others.
     pub(crate) budget: &'static MessageBudget,
+    /// And what those of its principal may take of that.
+    pub(crate) share: Option<&'a Arc<BudgetShare>>,
 }
 
 /// Why a body was not taken.
@@ -41,7 +44,7 @@ pub(crate) enum BodyFault {
 /// The body, unless something is wrong with it. What is left of it then can still be read from `incoming`.
 pub(crate) async fn read_body(
     gateway: &Gateway,
-    limits: &BodyLimits,
+    limits: &BodyLimits<'_>,
     headers: &HeaderMap,
     incoming: &mut Incoming,
 ) -> Result<Bytes, BodyFault> {
@@ -63,7 +66,7 @@ pub(crate) async fn read_body(
 
 async fn gather(
     gateway: &Gateway,
-    limits: &BodyLimits,
+    limits: &BodyLimits<'_>,
     announced: usize,
     first: Bytes,
     incoming: &mut Incoming,
@@ -77,7 +80,7 @@ async fn gather(
         if length > LIMITS.max_bytes {
             return Err(BodyFault::TooLong);
         }
-        lease.grow_to(length).map_err(|_| BodyFault::NoRoom)?;
+        lease.grow_within(length, limits.share).map_err(|_| BodyFault::NoRoom)?;
         buffer.extend_from_slice(&data);
     }
     // The lease ends with the last handle to the bytes, not with this function.

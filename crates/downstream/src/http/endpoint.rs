@@ -158,6 +158,7 @@ impl HttpEndpoint {
             pause: self.options.body_pause,
             whole: self.options.body_whole,
             budget: self.options.message_budget,
+            share: received.principal.book().map(|book| book.memory()),
         };
         admission::read_body(&self.gateway, &limits, received.headers, incoming).await
     }

@@ -39,9 +39,12 @@ impl HttpEndpoint {
             Ok((engine_session, answer)) => {
                 session.begin(Arc::clone(&engine_session));
                 // The engine's session exists already, so it is ended in order.
-                let Some(entered) = self.sessions.add(&session) else {
-                    self.gateway.end_session(&engine_session);
-                    return body::error(503, Some(&id), code::INTERNAL_ERROR, "too many sessions; try again later");
+                let entered = match self.sessions.add(&session) {
+                    Ok(entered) => entered,
+                    Err(no_room) => {
+                        self.gateway.end_session(&engine_session);
+                        return body::error(503, Some(&id), code::INTERNAL_ERROR, &no_room.to_string());
+                    }
                 };
                 // The table was full: the session that was idle longest has given way.
                 if let Some(displaced) = entered.displaced {

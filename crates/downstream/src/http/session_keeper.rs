@@ -108,8 +108,9 @@ impl HttpEndpoint {
         }
         // Under the id that its client knows.
         match self.sessions.enter(id.to_owned(), &session) {
-            Some(displaced) => displaced.iter().for_each(|displaced| self.end(displaced)),
-            None => {
+            Ok(displaced) => displaced.iter().for_each(|displaced| self.end(displaced)),
+            Err(no_room) => {
+                tracing::debug!(%no_room, "a session of an earlier process does not go on");
                 self.end(&session);
                 return None;
             }

@@ -9,7 +9,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidings_engine::{ClientSink, Principal, Session};
+use tidings_engine::{ClientSink, OverQuota, Principal, Quota, QuotaSeat, Session};
 use tidings_sync::Lock;
 use tidings_wire::assert_outgoing;
 use tokio::time::Instant;
@@ -36,6 +36,8 @@ pub(super) struct HttpSession {
     epoch: Instant,
     /// Nanoseconds from then until its last request or stream ended: coarser times would make many sessions equally old.
     last_used: AtomicU64,
+    /// It counts for its principal until it is gone.
+    seat: OnceLock<QuotaSeat>,
 }
 
 impl HttpSession {
@@ -50,6 +52,7 @@ impl HttpSession {
             in_use: AtomicUsize::new(0),
             epoch,
             last_used: AtomicU64::new(0),
+            seat: OnceLock::new(),
         });
         session.touch();
         session
@@ -209,6 +212,20 @@ pub(super) struct HttpSessions {
     epoch: Instant,
 }
 
+/// Why there is no room for a session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoRoom {
+    /// There are as many as there may be, and all are in use.
+    #[error("too many sessions ({0} in all), and none of them is idle; try again later")]
+    Full(usize),
+    /// Its principal has as many as it may, and all are in use.
+    #[error("{0}, and none of them is idle; end one")]
+    OfPrincipal(OverQuota),
+    /// There are no random numbers for an id.
+    #[error("no session can be made; try again later")]
+    NoId,
+}
+
 /// A session that was let in.
 pub(super) struct EnteredSession {
     /// What its client knows it by.
@@ -243,43 +260,42 @@ impl HttpSessions {
         Arc::clone(&self.bell)
     }
 
-    /// Adds a session under a new id; `None` when there are too many and all are in use.
-    pub(super) fn add(&self, session: &Arc<HttpSession>) -> Option<EnteredSession> {
-        let id = random_id()?;
+    /// Adds a session under a new id, unless there are too many and all are in use.
+    pub(super) fn add(&self, session: &Arc<HttpSession>) -> Result<EnteredSession, NoRoom> {
+        let id = random_id().ok_or(NoRoom::NoId)?;
         let displaced = self.enter(id.clone(), session)?;
-        Some(EnteredSession { id, displaced })
+        Ok(EnteredSession { id, displaced })
     }
 
-    /// Adds a session under its id; gives the one that gave way to it, if one had to. `None` when there are too many and all are
-    /// in use.
-    pub(super) fn enter(&self, id: String, session: &Arc<HttpSession>) -> Option<Option<Arc<HttpSession>>> {
+    /// Adds a session under its id; gives the one that gave way to it, if one had to.
+    pub(super) fn enter(&self, id: String, session: &Arc<HttpSession>) -> Result<Option<Arc<HttpSession>>, NoRoom> {
         session.archived.name(&id);
         let mut sessions = self.lock();
-        let displaced = self.make_room(&mut sessions)?;
+        let displaced = match seat_of(session, &mut sessions)? {
+            // Whoever gave way to its own principal has made room for all.
+            Some(own) => Some(own),
+            None => self.make_room(&mut sessions)?,
+        };
         sessions.insert(id, Arc::clone(session));
         drop(sessions);
         session.archived.entered();
-        Some(displaced)
+        Ok(displaced)
     }
 
-    /// Room for one more: gives the session that has to give way, if one has to; `None` when all are in use.
-    fn make_room(&self, sessions: &mut HashMap<String, Arc<HttpSession>>) -> Option<Option<Arc<HttpSession>>> {
+    /// Room for one more: gives the session that has to give way, if one has to.
+    fn make_room(&self, sessions: &mut HashMap<String, Arc<HttpSession>>) -> Result<Option<Arc<HttpSession>>, NoRoom> {
         if sessions.len() + self.seats.load(Ordering::Relaxed) < self.limit {
-            return Some(None);
+            return Ok(None);
         }
-        let idle = sessions.iter().filter(|(_, session)| session.is_idle());
-        // A walk over all sessions, but only when the table is full.
-        let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
-        Some(sessions.remove(&oldest))
+        remove_oldest(sessions, |_| true).map(Some).ok_or(NoRoom::Full(self.limit))
     }
 
-    /// A seat for a client of another transport, which is in use for as long as it has it. Gives the session that gave way; `None` when
-    /// there are too many and all are in use.
-    pub(super) fn take_seat(&self) -> Option<Option<Arc<HttpSession>>> {
+    /// A seat for a client of another transport, which is in use for as long as it has it. Gives the session that gave way.
+    pub(super) fn take_seat(&self) -> Result<Option<Arc<HttpSession>>, NoRoom> {
         let mut sessions = self.lock();
         let displaced = self.make_room(&mut sessions)?;
         self.seats.fetch_add(1, Ordering::Relaxed);
-        Some(displaced)
+        Ok(displaced)
     }
 
     /// The client with the seat is gone.
@@ -327,6 +343,36 @@ impl HttpSessions {
     }
 }
 
+/// Counts a session for its principal. One that has as many as it may gives up the one that was idle longest.
+fn seat_of(
+    session: &HttpSession,
+    sessions: &mut HashMap<String, Arc<HttpSession>>,
+) -> Result<Option<Arc<HttpSession>>, NoRoom> {
+    let Some(principal) = session.session().map(|session| session.principal()) else { return Ok(None) };
+    let (seat, displaced) = match principal.take_seat(Quota::Sessions) {
+        Ok(seat) => (seat, None),
+        Err(over) => {
+            let is_theirs = |other: &HttpSession| other.session().is_some_and(|other| other.principal() == principal);
+            let displaced = remove_oldest(sessions, is_theirs).ok_or(NoRoom::OfPrincipal(over))?;
+            (principal.take_over_seat(Quota::Sessions), Some(displaced))
+        }
+    };
+    if let Some(seat) = seat {
+        let _ = session.seat.set(seat);
+    }
+    Ok(displaced)
+}
+
+/// Takes out the session that was idle longest, of those that fit. A walk over all sessions, but only when there are too many.
+fn remove_oldest(
+    sessions: &mut HashMap<String, Arc<HttpSession>>,
+    fits: impl Fn(&HttpSession) -> bool,
+) -> Option<Arc<HttpSession>> {
+    let idle = sessions.iter().filter(|(_, session)| session.is_idle() && fits(session));
+    let oldest = idle.min_by_key(|(_, session)| session.last_used.load(Ordering::Relaxed))?.0.clone();
+    sessions.remove(&oldest)
+}
+
 pub(super) fn random_id() -> Option<String> {
     let mut random = [0; 16];
     // Without random numbers there is no session, rather than one whose id can be guessed.
@@ -346,7 +392,7 @@ mod tests {
 
     fn add(sessions: &HttpSessions) -> (Arc<HttpSession>, EnteredSession) {
         let session = sessions.make();
-        let entered = sessions.add(&session).unwrap_or_else(|| panic!("no room"));
+        let entered = sessions.add(&session).unwrap_or_else(|none| panic!("{none}"));
         (session, entered)
     }
 
@@ -391,20 +437,23 @@ mod tests {
             "the first is in use, the second was lately"
         );
         let held: Vec<InUse> = [&all[1], &newest].map(InUse::new).into_iter().collect();
-        assert!(sessions.add(&sessions.make()).is_none(), "all are in use");
+        assert!(sessions.add(&sessions.make()).is_err(), "all are in use");
         drop((running, held));
-        assert!(sessions.add(&sessions.make()).is_some());
+        assert!(sessions.add(&sessions.make()).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn clients_with_a_seat_count_as_sessions_in_use() {
         let sessions = sessions(2);
         let (idle, _) = add(&sessions);
-        assert!(sessions.take_seat().is_some_and(|displaced| displaced.is_none()));
-        assert!(sessions.take_seat().flatten().is_some_and(|gone| Arc::ptr_eq(&gone, &idle)), "who is idle gives way");
-        assert!(sessions.take_seat().is_none() && sessions.add(&sessions.make()).is_none(), "all are in use");
+        assert!(sessions.take_seat().is_ok_and(|displaced| displaced.is_none()));
+        assert!(
+            sessions.take_seat().ok().flatten().is_some_and(|gone| Arc::ptr_eq(&gone, &idle)),
+            "who is idle gives way"
+        );
+        assert!(sessions.take_seat().is_err() && sessions.add(&sessions.make()).is_err(), "all are in use");
         sessions.leave_seat();
-        assert!(sessions.add(&sessions.make()).is_some());
+        assert!(sessions.add(&sessions.make()).is_ok());
     }
 
     #[tokio::test]

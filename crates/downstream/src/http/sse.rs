@@ -16,7 +16,7 @@ use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http::{Method as Verb, Request, Response};
 use hyper::body::Incoming;
-use tidings_engine::{Caller, Exchange, Principal, Reply, Session};
+use tidings_engine::{Caller, Exchange, Principal, Quota, QuotaSeat, Reply, Session};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, code};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, one_line};
@@ -45,6 +45,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub(super) struct SseClient {
     /// Whose token opened the stream: nobody else posts to it.
     principal: Principal,
+    /// It counts for its principal until it is gone.
+    _seat: Option<QuotaSeat>,
     outbox: Arc<ClientOutbox>,
     session: OnceLock<Arc<Session>>,
     /// `initialize` was sent. A session begins once.
@@ -79,7 +81,12 @@ impl HttpEndpoint {
         if self.gateway.draining().is_cancelled() {
             return body::error(503, None, code::INTERNAL_ERROR, "the gateway is shutting down");
         }
+        let seat = match received.principal.take_seat(Quota::Sessions) {
+            Ok(seat) => seat,
+            Err(over) => return body::error(503, None, code::INTERNAL_ERROR, &over.to_string()),
+        };
         let client = Arc::new(SseClient {
+            _seat: seat,
             principal: received.principal.clone(),
             outbox: Arc::new(ClientOutbox::new(OutboxFraming::Events)),
             session: OnceLock::new(),
@@ -88,8 +95,9 @@ impl HttpEndpoint {
             gone: CancellationToken::new(),
             ending: CancellationToken::new(),
         });
-        let Some(displaced) = self.sessions.take_seat() else {
-            return body::error(503, None, code::INTERNAL_ERROR, "too many sessions; try again later");
+        let displaced = match self.sessions.take_seat() {
+            Ok(displaced) => displaced,
+            Err(no_room) => return body::error(503, None, code::INTERNAL_ERROR, &no_room.to_string()),
         };
         if let Some(displaced) = displaced {
             self.end(&displaced);

@@ -37,7 +37,8 @@ impl Serving {
         let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
         let gateway = Gateway::start(GatewayStart::new(settings(), servers, connector));
         gateway.settled().await;
-        let serving = tokio::spawn(serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
+        let serving =
+            tokio::spawn(serve(vec![listener.into()], gateway.clone(), axum::Router::new(), options, stop.clone()));
         Self { url, gateway, stop, serving }
     }
 
@@ -75,7 +76,14 @@ fn at_url(server: &Server) -> TransportSpec {
 
 fn as_process(server: &Server) -> TransportSpec {
     let (program, args) = server.command();
-    TransportSpec::Stdio(StdioSpec { program, args, env: Vec::new(), cwd: None, inherit_env: Default::default() })
+    TransportSpec::Stdio(StdioSpec {
+        program,
+        args,
+        env: Vec::new(),
+        cwd: None,
+        inherit_env: Default::default(),
+        sandbox: None,
+    })
 }
 
 fn settings() -> Settings {

@@ -28,7 +28,7 @@ impl Door {
         let stop = CancellationToken::new();
         let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
         let gateway = Gateway::start(GatewayStart::new(settings(), Vec::new(), connector));
-        tokio::spawn(serve(listener, gateway, axum::Router::new(), options, stop.clone()));
+        tokio::spawn(serve(vec![listener.into()], gateway, axum::Router::new(), options, stop.clone()));
         Self { address, _stop: stop.drop_guard() }
     }
 

@@ -32,6 +32,7 @@ use crate::call::RequestRouter;
 use crate::call::park::ParkSeat;
 use crate::call::relay::Relay;
 use crate::call::routing::{Routed, RoutedTool};
+use crate::client::quota::{OverQuota, Quota};
 use crate::client::session::Caller;
 use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
@@ -87,6 +88,10 @@ pub struct Exchange {
     followed: Option<Box<FollowedTask>>,
     /// What is to be told of it when it is over, once.
     trace: Option<CallTrace>,
+    /// What it counts as for its principal, where that is counted.
+    counts_as: Option<Quota>,
+    /// Its principal has as much as it may: it is refused when the transport asks for the answer.
+    over_quota: Option<Box<OverQuota>>,
 }
 
 enum Stage {
@@ -178,6 +183,11 @@ impl Exchange {
         };
         let waiter = Waiter::of(caller.principal(), declared);
         let trace = CallTrace::begin(router.runtime.audit.as_ref(), method);
+        let (counts_as, over_quota) = match caller.principal().book().map(|book| book.enter_request(method)) {
+            None => (None, None),
+            Some(Ok(counts_as)) => (counts_as, None),
+            Some(Err(over)) => (None, Some(Box::new(over))),
+        };
         let mut exchange = Self {
             router,
             caller,
@@ -193,8 +203,10 @@ impl Exchange {
             parking: None,
             followed: None,
             trace,
+            counts_as,
+            over_quota,
         };
-        if !exchange.begin_now(found) {
+        if exchange.over_quota.is_some() || !exchange.begin_now(found) {
             // Before anything else can happen to it: a cancellation may be read while the request is being routed.
             exchange.arrive();
         }
@@ -308,6 +320,9 @@ impl Exchange {
     }
 
     async fn start(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        if let Some(over) = self.over_quota.take() {
+            return Err(RequestRefusal::OverQuota(over.to_string()));
+        }
         // A handle of its own, because the methods below borrow `self` mutably.
         let router = Arc::clone(&self.router);
         let answer = match (self.method, &self.caller) {

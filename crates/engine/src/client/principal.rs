@@ -7,10 +7,11 @@ use tidings_hub::ledger::ViewDigests;
 use tidings_hub::scope::AccessScope;
 use tidings_proto::Revision;
 
+use crate::client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaSeat};
 use crate::plan::ServerPlan;
 
 /// Somebody who was let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Principal {
     /// What they are called in logs and lists.
     pub name: Arc<str>,
@@ -18,7 +19,18 @@ pub struct Principal {
     pub scope: AccessScope,
     /// Whether nobody is asked who they are, so that all see the same.
     anybody: bool,
+    /// What they have, where that is counted.
+    book: Option<Arc<QuotaBook>>,
 }
+
+impl PartialEq for Principal {
+    /// The same person with the same rights; how much they have now is no part of who they are.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.scope, self.anybody) == (&other.name, &other.scope, other.anybody)
+    }
+}
+
+impl Eq for Principal {}
 
 /// What tells apart what two clients see of the shared catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +42,33 @@ pub(crate) struct ViewKey {
 impl Principal {
     /// Somebody who was told apart from others, by a token or by the system: what they see is not shared with others.
     pub fn new(name: &str, scope: AccessScope) -> Self {
-        Self { name: name.into(), scope, anybody: false }
+        Self { name: name.into(), scope, anybody: false, book: None }
     }
 
     /// The person at this machine, when nobody is asked who they are: may do everything.
     pub fn local() -> Self {
-        Self { name: "local".into(), scope: AccessScope::everything(), anybody: true }
+        Self { name: "local".into(), scope: AccessScope::everything(), anybody: true, book: None }
+    }
+
+    /// The same, with what they have counted from now on. Clones share one count.
+    #[must_use]
+    pub fn counted(self, limits: QuotaLimits) -> Self {
+        Self { book: Some(QuotaBook::new(&self.name, limits)), ..self }
+    }
+
+    /// What they have, where that is counted.
+    pub fn book(&self) -> Option<&Arc<QuotaBook>> {
+        self.book.as_ref()
+    }
+
+    /// One more of something, until the seat is dropped; nothing where it is not counted.
+    pub fn take_seat(&self, quota: Quota) -> Result<Option<QuotaSeat>, OverQuota> {
+        QuotaSeat::take(self.book.as_ref(), quota)
+    }
+
+    /// One in the place of another of theirs, which ends.
+    pub fn take_over_seat(&self, quota: Quota) -> Option<QuotaSeat> {
+        QuotaSeat::take_over(self.book.as_ref(), quota)
     }
 
     /// Whether what they are given may be kept for others: nobody is told apart.

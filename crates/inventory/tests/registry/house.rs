@@ -116,6 +116,7 @@ impl ServerPlanner for Plans {
                 env: env.clone(),
                 cwd: cwd.clone(),
                 inherit_env: Default::default(),
+                sandbox: None,
             }),
             TransportConfig::Http { url, headers } => {
                 TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), credential: None })
@@ -190,7 +191,13 @@ impl House {
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
         let options = EndpointOptions { loopback: true, ..EndpointOptions::default() };
-        let serving = tokio::spawn(http::serve(listener, gateway.clone(), axum::Router::new(), options, stop.clone()));
+        let serving = tokio::spawn(http::serve(
+            vec![listener.into()],
+            gateway.clone(),
+            axum::Router::new(),
+            options,
+            stop.clone(),
+        ));
         gateway.settled().await;
         Self { registry, gateway, feed, plans, url, directory, rules, stop, serving }
     }

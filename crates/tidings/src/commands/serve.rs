@@ -1,14 +1,15 @@
 //! `tidings serve`: the gateway over HTTP.
 
 mod banner;
+mod listeners;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_admin::{AdminParts, LinkRequest, PageLinks};
-use tidings_config::ListenAddress;
-use tidings_downstream::http::{self, EndpointOptions};
+use tidings_config::{ListenAddress, ListenTarget};
+use tidings_downstream::http::{self, EndpointListener, EndpointOptions};
 use tidings_store::{HookTable, ServerTable};
 use tidings_sync::Lock;
 use tokio::net::TcpListener;
@@ -41,9 +42,20 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
              one), or listen on 127.0.0.1"
         )));
     }
-    let has_tokens = config.auth.is_some();
     let public_url = config.gateway.public_url.clone();
     let has_page = config.page.enabled;
+    let others_listen = config.gateway.also_listen.clone();
+    let is_remote = |target: &ListenTarget| matches!(target, ListenTarget::Address(address) if !address.is_loopback());
+    if let Some(ListenTarget::Address(other)) = others_listen.iter().find(|target| is_remote(target))
+        && config.auth.is_none()
+    {
+        return Err(CommandFailure::Usage(format!(
+            "{other} can be reached from other machines; add [auth] tokens to the configuration (`tidings token NAME` makes one), \
+             or leave it out of `listen`"
+        )));
+    }
+    let is_loopback = listen.is_loopback() && !others_listen.iter().any(is_remote);
+    let has_tokens = config.auth.is_some() || config.gateway.asks_everybody;
     let data = DataDir::find(cli.data.as_deref())?;
     let mut not_kept = Vec::new();
     let token = data.admin_token().or_else(|failure| {
@@ -57,6 +69,10 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         // Before anything is started or opened: the most common mistake costs nothing.
         .map_err(|error| unheard(&listen, &error, &data))?;
     let address = listener.local_addr().map_err(CommandFailure::failed)?;
+    let mut listeners: Vec<EndpointListener> = vec![listener.into()];
+    for target in &others_listen {
+        listeners.push(listeners::open(target).await?);
+    }
     let store = feed::open(Some(data.clone()), PATIENCE).await;
     if !store.is_kept() {
         not_kept.push("changes, and servers that are added at run time".to_owned());
@@ -87,6 +103,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     if matches!(announced, AnnouncedGateway::Here { .. }) {
         // Only the gateway that owns the directory: two would write into one file.
         logging::keep_in(data.path());
+        listeners.extend(listeners::own_socket(&data.path().join("gateway.sock")));
     }
     let page = PageServer::new(PageParts {
         gateway: gateway.clone(),
@@ -98,7 +115,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         door: Lock::new(page::door_of(&data)),
         data: data.clone(),
         address,
-        loopback: listen.is_loopback(),
+        loopback: is_loopback,
         connect: banner::connections(&url, &address, has_tokens),
         has_tokens,
         demo: demo.as_ref().map(Demo::change),
@@ -108,9 +125,11 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref(), link.as_deref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
+    let quotas = access.clients.books();
     let options = EndpointOptions {
         tokens: access.clients,
-        loopback: listen.is_loopback(),
+        loopback: is_loopback,
+        max_connections: limits::most_connections(),
         own_name: has_page.then(|| page.host().into()),
         archive,
         ..EndpointOptions::default()
@@ -134,14 +153,15 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         logins: logins.clone(),
         links: has_page.then(|| Arc::new(page.clone()) as Arc<dyn PageLinks>),
         logs: Some(Arc::new(LogTail::of(&data))),
+        quotas,
     };
-    let mut others = tidings_admin::router(parts, access.admins, listen.is_loopback() && !has_tokens)
+    let mut others = tidings_admin::router(parts, access.admins, is_loopback && !has_tokens)
         .merge(hooks)
         .merge(browsers.unwrap_or_default());
     if has_page {
         others = others.merge(page.router());
     }
-    http::serve(listener, gateway.clone(), others, options, stop).await;
+    http::serve(listeners, gateway.clone(), others, options, stop).await;
     // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);
     let _ = reloading.await;

@@ -39,6 +39,19 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
         }
         None => println!("  audit          off"),
     }
+    for quota in status["quotas"].as_array().into_iter().flatten() {
+        let number = |key: &str| quota[key].as_u64().unwrap_or_default();
+        let is_near = number("used") * 10 >= number("limit") * 9;
+        if is_near || number("refused") > 0 {
+            let word = |key: &str| crate::plain_text::line(quota[key].as_str().unwrap_or_default());
+            let (used, limit, refused) = (number("used"), number("limit"), number("refused"));
+            println!(
+                "  quota          {}: {used} of {limit} {}, refused {refused} times",
+                word("principal"),
+                word("quota")
+            );
+        }
+    }
     println!("  configuration  {}", text("config").unwrap_or("none"));
     if let Some(error) = text("config_error") {
         println!("\nThe configuration file has errors, so the one before is in use:\n{error}");

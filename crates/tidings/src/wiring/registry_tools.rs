@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidings_builtin::StartConsent;
 use tidings_config::{Config, RegistryToolsSetting};
 use tidings_engine::{ServerPlan, Source};
 use tidings_inventory::ServerRegistry;
@@ -30,9 +31,13 @@ pub(super) fn plan(
 ) -> Option<ServerPlan> {
     let wanted = match config.gateway.registry_tools {
         RegistryToolsSetting::Auto => on_stdio,
-        RegistryToolsSetting::On => true,
+        RegistryToolsSetting::On | RegistryToolsSetting::Ask => true,
         RegistryToolsSetting::Off => false,
     };
-    let tools = || tidings_builtin::RegistryTools::new(registry, entries, connector);
+    let consent = match config.gateway.registry_tools {
+        RegistryToolsSetting::Ask => StartConsent::Always,
+        _ => StartConsent::WherePossible,
+    };
+    let tools = || tidings_builtin::RegistryTools::new(registry, entries, connector, consent);
     wanted.then(|| built_in("registry", Source::Local(Arc::new(tools())), config.gateway.expose))
 }

@@ -19,7 +19,7 @@ fn failing(server: &Server, silent: &Server) -> Vec<(Value, &'static str)> {
         (json!({"prefix": "new"}), "`command` must be the program to run"),
         (json!({"command": "x", "prefix": "new", "arg": []}), "`arg` is no argument of this tool; it has command, "),
         (json!({"command": "x", "prefix": "new", "env": {"A=B": "c"}}), "not a name for an environment variable"),
-        (json!({"command": "${env:NOT_SET_ANYWHERE}", "prefix": "new"}), "NOT_SET_ANYWHERE is not set"),
+        (json!({"command": "${env:NOT_SET_ANYWHERE}", "prefix": "new"}), "command not found"),
         (launch_arguments("registry", server), "\"registry\" is a part of the gateway; choose another `prefix`"),
     ]
 }

@@ -117,7 +117,10 @@ async fn without_a_yes_the_users_own_file_counts_as_if_the_folder_had_none() {
     // A name on the command line or in the environment is consent, for that run.
     machine.write("clone/tidings.toml", &format!("[servers.other]\n{}", other.toml()));
     assert_eq!(names(machine.stdio(&["--config", "tidings.toml"]).connect().await).await, ["theirs"]);
-    assert_eq!(names(machine.stdio(&[]).env("TIDINGS_CONFIG", "tidings.toml").connect().await).await, ["theirs"]);
+    let named = machine.clone().join("tidings.toml").display().to_string();
+    assert_eq!(names(machine.stdio(&[]).env("TIDINGS_CONFIG", &named).connect().await).await, ["theirs"]);
+    // One that is relative names a file of every folder that somebody ever stands in.
+    assert_eq!(names(machine.stdio(&[]).env("TIDINGS_CONFIG", "tidings.toml").connect().await).await, [""; 0]);
     assert_eq!(names(machine.stdio(&[]).connect().await).await, ["mine"], "and for no other");
     // Nothing is added to a file that nobody trusts.
     assert!(machine.run(&["add", "x", "--", "y"]).status.success());

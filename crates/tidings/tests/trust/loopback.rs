@@ -58,6 +58,64 @@ async fn another_user_of_the_machine_can_call_nothing() {
     }
 }
 
+// trust T5
+#[tokio::test]
+async fn where_everybody_needs_a_token_nobody_on_this_machine_comes_in_without() {
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    let toml = "[gateway]\nauth = \"token\"\n";
+    let gateway = Gateway::builder().toml(toml).server("alpha", &server).serve().await;
+    let hello = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let stranger = gateway.client().raw().connect().await;
+    assert_eq!(stranger.post_raw(hello, &[]).await.status, 401);
+    assert_eq!(gateway.get("/metrics").await.0, 401);
+    let key = std::fs::read_to_string(gateway.data().join("admin.token")).unwrap();
+    let client = gateway.client().header("authorization", &format!("Bearer {}", key.trim())).connect().await;
+    assert_eq!(client.call_tool("echo", serde_json::json!({"text": "x"})).await.text(), r#"{"text":"x"}"#);
+}
+
+// trust T5
+#[cfg(unix)]
+#[tokio::test]
+async fn sockets_of_the_file_system_serve_the_user_of_the_gateway_and_nobody_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = TempDir::new();
+    let more = home.join("more.sock");
+    let toml =
+        format!("[gateway]\nlisten = [\"127.0.0.1:0\", \"127.0.0.1:0\", {:?}]\n", format!("unix:{}", more.display()));
+    let gateway = Gateway::builder().toml(&toml).serve().await;
+    let own = gateway.data().join("gateway.sock");
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    for socket in [&own, &more] {
+        assert_eq!(std::fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut stream = tokio::net::UnixStream::connect(socket).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        within("an answer", stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        if cfg!(target_os = "linux") && rustix_is_root() {
+            // Also where its mode was widened.
+            std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o777)).unwrap();
+            for folder in socket.ancestors().skip(1).take(2) {
+                std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let code = format!(
+                "import socket; s = socket.socket(socket.AF_UNIX); s.connect({:?}); s.sendall({request:?}.encode()); print(len(s.recv(99)))",
+                socket.display().to_string()
+            );
+            let words = ["--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c", &code];
+            let output = tokio::process::Command::new("setpriv").args(words).kill_on_drop(true).output();
+            let output = within("another user", output).await.unwrap();
+            assert!(matches!(stdout(&output).trim(), "0" | ""), "{output:?}");
+        }
+    }
+}
+
+#[cfg(unix)]
+fn rustix_is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
 // trust T12
 #[tokio::test]
 async fn metrics_are_closed_where_tokens_are_asked_for() {

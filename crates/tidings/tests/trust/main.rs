@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod audit;
+mod consent;
 mod environment;
 mod folder;
 mod leaks;
 mod loopback;
 mod names;
+mod quotas;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod scopes;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -158,7 +158,7 @@ impl HttpCall {
         }
         let ticket = self.ticket.as_ref();
         let gathers = |taken| ticket.into_iter().for_each(|ticket| ticket.gathers(taken));
-        let body = gather(answer.into_body(), MAX_MESSAGE, gathers).await?;
+        let body = gather(answer.into_body(), MAX_MESSAGE, Some(&self.shared.memory), gathers).await?;
         match IncomingMessage::parse(body.clone(), &LIMITS) {
             // Nearly every answer: it does not go through the queue, which would be made for it alone.
             Ok(IncomingMessage::Single(frame)) if status.is_success() && self.is_answer(&frame) => {
@@ -267,7 +267,7 @@ impl HttpCall {
     async fn read(&mut self, mut stream: Box<(HttpBody, SseDecoder)>) -> Result<CallEvent, LinkError> {
         loop {
             let (body, decoder) = &mut *stream;
-            match decoder.next_event() {
+            match decoder.next_event_within(Some(&self.shared.memory)) {
                 Err(error) => return Err(LinkError::Protocol(error.to_string())),
                 Ok(Some(event)) => {
                     let is_answered = self.event(event)?;

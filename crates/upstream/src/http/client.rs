@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
-use tidings_wire::MESSAGES;
+use tidings_wire::{BudgetShare, MESSAGES};
 
 use super::dial::connector;
 use super::pool::{ConnectionPool, HttpBody, HttpDestination};
@@ -102,11 +102,16 @@ pub(crate) async fn chunk(body: &mut HttpBody) -> Option<Result<Bytes, LinkError
 
 /// A whole body of bounded size.
 pub(crate) async fn read_all(body: HttpBody, limit: usize) -> Result<Bytes, LinkError> {
-    gather(body, limit, |_| {}).await
+    gather(body, limit, None, |_| {}).await
 }
 
 /// A whole body of bounded size. One that arrives in one piece is not copied. `takes` is told how much of the memory for messages it takes.
-pub(crate) async fn gather(mut body: HttpBody, limit: usize, takes: impl Fn(usize) + Send) -> Result<Bytes, LinkError> {
+pub(crate) async fn gather(
+    mut body: HttpBody,
+    limit: usize,
+    share: Option<&Arc<BudgetShare>>,
+    takes: impl Fn(usize) + Send,
+) -> Result<Bytes, LinkError> {
     let too_long = || LinkError::Protocol(format!("the answer exceeds {limit} bytes"));
     let Some(first) = chunk(&mut body).await.transpose()? else { return Ok(Bytes::new()) };
     let mut rest = BytesMut::new();
@@ -117,7 +122,7 @@ pub(crate) async fn gather(mut body: HttpBody, limit: usize, takes: impl Fn(usiz
         if rest.is_empty() {
             rest.extend_from_slice(&first);
         }
-        lease.grow_to(rest.len() + more.len()).map_err(|full| LinkError::Protocol(full.to_string()))?;
+        lease.grow_within(rest.len() + more.len(), share).map_err(|full| LinkError::Protocol(full.to_string()))?;
         takes(lease.taken());
         rest.extend_from_slice(&more);
         if rest.len() > limit {

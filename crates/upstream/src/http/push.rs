@@ -178,7 +178,7 @@ impl PushStream {
         while let Some(Ok(bytes)) = chunk(&mut body).await {
             decoder.push(&bytes);
             loop {
-                match decoder.next_event() {
+                match decoder.next_event_within(Some(&self.shared.memory)) {
                     Ok(Some(event)) => {
                         // A server that floods its stream is read more slowly, and so waits for itself (edges G7).
                         if let Some(pause) = pace.count(self.event(event)) {

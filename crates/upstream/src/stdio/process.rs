@@ -28,6 +28,7 @@ use crate::spec::StdioSpec;
 use crate::stdio::lines::BoundedLines;
 use crate::stdio::marked_processes;
 use crate::stdio::marked_processes::StragglerSweep;
+use crate::stdio::sandbox;
 
 /// How long a server may take to end after its input closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_millis(1_500);
@@ -124,6 +125,13 @@ impl ProcessLauncher {
         if which(&spec.program, spec.cwd.as_deref()).is_none() {
             return Err(fail(crate::remedy::NOT_FOUND.into()));
         }
+        if let Some(sandbox) = &spec.sandbox {
+            // The helper takes the rights away; without it they would all stay.
+            if self.helper.is_none() {
+                return Err(fail("there is nobody to put it into its sandbox".into()));
+            }
+            sandbox.prepare().map_err(|error| fail(format!("its folder {}: {error}", sandbox.folder.display())))?;
+        }
         let depth = std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0);
         // A gateway in its own configuration would start itself until the machine is full.
         if depth >= DEEPEST {
@@ -152,7 +160,11 @@ impl ProcessLauncher {
         let mut command = match &self.helper {
             Some(helper) => {
                 let mut command = Command::new(helper);
-                command.arg("__exec").arg(std::process::id().to_string()).arg(&spec.program);
+                command.arg("__exec").arg(std::process::id().to_string());
+                if let Some(sandbox) = &spec.sandbox {
+                    command.arg(sandbox::OPTION).arg(serde_json::json!(sandbox).to_string());
+                }
+                command.arg(&spec.program);
                 command
             }
             None => Command::new(&spec.program),
@@ -164,6 +176,7 @@ impl ProcessLauncher {
             .envs(spec.inherit_env.variables())
             // After what is inherited, so that the description wins.
             .envs(spec.env.iter().map(|(k, v)| (k, v)))
+            .envs(spec.sandbox.iter().flat_map(|sandbox| sandbox.variables(&spec.env)))
             .env(DEPTH, (depth + 1).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -260,14 +273,20 @@ fn start_watchdog(helper: &Path, mark: &str) -> Option<std::process::ChildStdin>
     }
 }
 
-/// The hidden subcommand `__exec PARENT PROGRAM ARGS…`: asks to die with the parent, then becomes the program.
+/// The hidden subcommand `__exec PARENT [--sandbox JSON] PROGRAM ARGS…`: asks to die with the parent, then becomes the program.
 pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::io::Error {
     use std::os::unix::process::CommandExt as _;
     let invalid = |text: &str| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
     let Some(parent) = args.next().and_then(|a| a.to_str()?.parse::<i32>().ok()) else {
         return invalid("no parent");
     };
-    let Some(program) = args.next() else { return invalid("no program") };
+    let Some(mut program) = args.next() else { return invalid("no program") };
+    let mut confined = None;
+    if program == sandbox::OPTION {
+        let sandbox = args.next().and_then(|text| serde_json::from_str::<sandbox::SandboxSpec>(text.to_str()?).ok());
+        let (Some(sandbox), Some(next)) = (sandbox, args.next()) else { return invalid("no sandbox, or no program") };
+        (confined, program) = (Some(sandbox), next);
+    }
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
@@ -275,6 +294,12 @@ pub fn exec_helper(mut args: impl Iterator<Item = std::ffi::OsString>) -> std::i
     // The parent may have died before the signal was asked for.
     if rustix::process::getppid().map(|p| p.as_raw_nonzero().get()) != Some(parent) {
         return invalid("the parent has ended");
+    }
+    let args: Vec<std::ffi::OsString> = args.collect();
+    if let Some(sandbox) = confined
+        && let Err(error) = sandbox::enter(&sandbox, Path::new(&program), &args)
+    {
+        return error;
     }
     // Replaces this process, so the child has the pid that the parent knows.
     std::process::Command::new(program).args(args).exec()

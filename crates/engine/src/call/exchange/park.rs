@@ -171,6 +171,9 @@ impl Exchange {
             followed: self.followed.take(),
             // Each request of the client is recorded with its own answer: this one with its questions, a later one with the result.
             trace: None,
+            // It goes on to count: its server still works on it.
+            counts_as: self.counts_as.take(),
+            over_quota: None,
             parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),
         });
         self.router.runtime.spawn(Arc::clone(&self.router).follow_park(follower, park));

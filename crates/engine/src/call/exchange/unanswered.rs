@@ -77,5 +77,8 @@ impl Drop for Exchange {
             self.leave_ghost();
         }
         self.end_trace(CallOutcome::Abandoned);
+        if let (Some(quota), Some(book)) = (self.counts_as, self.caller.principal().book()) {
+            book.leave(quota);
+        }
     }
 }
