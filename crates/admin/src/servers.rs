@@ -93,7 +93,8 @@ pub fn describe(gateway: &Gateway, state: &RegistryState) -> Value {
         // By origin as well: a built-in server may have the name of one that is off.
         catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)
     };
-    let running = catalogue.servers.iter().map(|server| one(gateway, &catalogue, server));
+    let added_by = |name: &str| state.server(name).and_then(|entry| entry.added_by.as_deref());
+    let running = catalogue.servers.iter().map(|server| one(gateway, &catalogue, server, added_by(&server.name)));
     let idle = state.servers.iter().filter(|entry| !runs(entry)).map(not_running);
     let servers: Vec<Value> = running.chain(idle).collect();
     json!({ "servers": servers })
@@ -105,6 +106,7 @@ fn not_running(entry: &RegistryEntry) -> Value {
         "name": entry.name,
         "state": if entry.enabled { "failing" } else { "disabled" },
         "source": entry.origin.as_str(),
+        "added_by": entry.added_by,
         "transport": null,
         "era": null,
         "revision": null,
@@ -123,7 +125,7 @@ fn not_running(entry: &RegistryEntry) -> Value {
     })
 }
 
-fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value {
+fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by: Option<&str>) -> Value {
     let offer = catalogue.snapshot.offer(server.id);
     let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
     let snapshot = &catalogue.snapshot;
@@ -135,6 +137,7 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus) -> Value
         "name": &*server.name,
         "state": server.state.as_str(),
         "source": server.origin.as_str(),
+        "added_by": added_by,
         "transport": server.transport,
         "era": server.era().map(|era| era.as_str()),
         "revision": server.revision().map(|revision| revision.as_str()),

@@ -317,6 +317,9 @@ struct QuotasSchema {
     /// Legacy sessions of one principal. Beyond it the one that was idle longest gives way.
     #[schemars(range(min = 1, max = 10_000_000), extend("default" = 5_000))]
     sessions: Option<u64>,
+    /// Resources that clients of one principal follow, counted for each client.
+    #[schemars(range(min = 1, max = 10_000_000), extend("default" = 1_000_000))]
+    subscriptions: Option<u64>,
     /// MiB that messages of one principal above 64 KiB may take of the memory.
     #[schemars(range(min = 1, max = 1_048_576), extend("default" = 256))]
     message_mib: Option<u64>,
@@ -365,6 +368,9 @@ struct ServerSchema {
     /// What the URL speaks: "http" is Streamable HTTP; "sse" is HTTP+SSE, the transport of revision 2024-11-05, without trying the
     /// other first.
     r#type: Option<UrlTypeSchema>,
+    /// Whether the name in the URL may lead into a private network, and its address to that of a cloud's keys. By default yes where
+    /// the file has the server, and no where it was added at run time. Through a proxy nothing is checked.
+    private: Option<bool>,
     /// HTTP headers to send to the URL.
     headers: Option<BTreeMap<String, String>>,
     /// A container image whose command speaks the protocol on its standard input and output.
@@ -413,6 +419,8 @@ struct ServerSchema {
     prefix: Option<String>,
     /// The catalogue entry that it was made of; mcp_registry_add writes it.
     entry: Option<String>,
+    /// What added it at run time, where that was no person: "tool". Tidings writes it.
+    added_by: Option<String>,
     /// Whether each session has a connection of its own.
     #[schemars(extend("default" = "auto"))]
     isolation: Option<IsolationSchema>,

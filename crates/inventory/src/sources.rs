@@ -181,7 +181,8 @@ impl ServerSources {
     fn entry(&self, name: &str, origin: Origin, configured: bool, problem: Option<String>) -> RegistryEntry {
         let switched = self.switched.get(name).copied();
         let enabled = switched.unwrap_or(configured);
-        RegistryEntry { name: name.to_owned(), origin, enabled, switched: switched.is_some(), made_of: None, problem }
+        let (name, switched) = (name.to_owned(), switched.is_some());
+        RegistryEntry { name, origin, enabled, switched, made_of: None, added_by: None, problem }
     }
 
     /// Why the file keeps a server from running that was added at run time.
@@ -208,7 +209,9 @@ impl ServerSources {
 
 impl ResolvedServers {
     fn add(&mut self, entry: RegistryEntry, server: Option<&Arc<ServerConfig>>) {
-        let entry = RegistryEntry { made_of: server.and_then(|server| server.entry.clone()), ..entry };
+        let made_of = server.and_then(|server| server.entry.clone());
+        let added_by = server.and_then(|server| server.added_by.clone());
+        let entry = RegistryEntry { made_of, added_by, ..entry };
         if let Some(server) = server.filter(|_| entry.enabled && entry.problem.is_none()) {
             // Whether it is on is decided; it is no part of what runs.
             let config = match server.enabled {

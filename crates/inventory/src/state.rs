@@ -35,6 +35,8 @@ pub struct RegistryEntry {
     pub switched: bool,
     /// The catalogue entry that it was made of, if it was.
     pub made_of: Option<String>,
+    /// What added it, where that was no person.
+    pub added_by: Option<String>,
     /// Why it does not run though it is on: the file has one of its name, or it can not be read.
     pub problem: Option<String>,
 }

@@ -600,6 +600,9 @@ pub(crate) struct AddServer {
     /// A header to send with each request; may be repeated.
     #[arg(long, value_name = "K=V", value_parser = pair)]
     pub(crate) header: Vec<(String, String)>,
+    /// The name in the URL may lead into a private network.
+    #[arg(long, requires = "url")]
+    pub(crate) private: bool,
     /// A command without `--` before it: refused, with the line that was meant.
     #[arg(hide = true, allow_hyphen_values = true)]
     pub(crate) loose: Vec<String>,

@@ -31,8 +31,8 @@ use tidings_search::StaticModel;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, ServerTable, Store, UseTable, VectorTable};
 use tidings_upstream::{
-    EraChoice, HttpSpec, InheritEnv, LinkConnector, ProcessLauncher, ServerSpec, SharedCredential, StdioSpec,
-    TransportSpec,
+    EraChoice, HttpSpec, InheritEnv, LinkConnector, NetworkReach, ProcessLauncher, ServerSpec, SharedCredential,
+    StdioSpec, TransportSpec,
 };
 use tidings_watch::WebhookSet;
 
@@ -466,7 +466,7 @@ impl EnginePlans {
         let source = match server.problem.clone().map(ServerFault::Configuration).or(unknown) {
             // Listed with its reason and never started: the user sees why it is missing.
             Some(fault) => unready::refused(word(&server.transport), fault),
-            None => self.source(server),
+            None => self.source(server, origin),
         };
         let is_project = matches!(server.transport, TransportConfig::Project { .. });
         let filter = server.tools.clone();
@@ -493,7 +493,12 @@ impl EnginePlans {
     }
 
     /// How a server is reached that can be run.
-    fn source(&self, server: &ServerConfig) -> Source {
+    fn source(&self, server: &ServerConfig, origin: Origin) -> Source {
+        // Somebody wrote the file by hand; what is added at run time may come from a model that was told to.
+        let reach = match server.private.unwrap_or(origin == Origin::File) {
+            true => NetworkReach::Anywhere,
+            false => NetworkReach::Declared,
+        };
         let remote =
             |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
         match &server.transport {
@@ -511,11 +516,11 @@ impl EnginePlans {
             }
             TransportConfig::Http { url, headers } => {
                 let credential = self.credential(server, url, headers);
-                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), credential }))
+                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), reach, credential }))
             }
             TransportConfig::Sse { url, headers } => {
                 let credential = self.credential(server, url, headers);
-                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone(), credential }))
+                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone(), reach, credential }))
             }
             TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
             TransportConfig::Project { dir, env } => self.projects.source(dir, env),

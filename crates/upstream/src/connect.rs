@@ -3,7 +3,7 @@
 //! When a link is made, and when the next one after a failure, is decided by `hub/link_health.rs`; here one attempt is made.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tidings_proto::{Era, notifications};
 use tidings_wire::notification;
@@ -13,7 +13,7 @@ use crate::container::{ContainerLink, ContainerStarter, PullProgress};
 use crate::handshake::{
     InitializeOutcome, OwnIntroduction, ProbeOutcome, first_try, introduce_legacy, introduce_modern, probe,
 };
-use crate::http::{HttpClient, HttpLink};
+use crate::http::{HttpClient, HttpLink, NetworkReach};
 use crate::link::{MessageSink, SharedLink};
 use crate::remedy;
 use crate::spec::{EraChoice, HttpSpec, ServerSpec, TransportSpec};
@@ -35,6 +35,8 @@ pub struct ConnectedLink {
 pub struct LinkConnector {
     launcher: Arc<ProcessLauncher>,
     client: HttpClient,
+    /// For servers that were added while the gateway runs; made with the first of them.
+    declared: Arc<OnceLock<HttpClient>>,
     containers: Arc<ContainerStarter>,
     /// Links that are ending.
     goodbyes: TaskTracker,
@@ -52,7 +54,13 @@ impl LinkConnector {
     /// Made with the first container.
     pub fn with_home(launcher: Arc<ProcessLauncher>, home: PathBuf) -> Result<Self, LinkError> {
         let containers = Arc::new(ContainerStarter::new(Arc::clone(&launcher), home));
-        Ok(Self { launcher, client: HttpClient::new()?, containers, goodbyes: TaskTracker::new() })
+        Ok(Self {
+            launcher,
+            client: HttpClient::new()?,
+            declared: Arc::default(),
+            containers,
+            goodbyes: TaskTracker::new(),
+        })
     }
 
     /// Reports of images that are being got, from now on. Who is too slow misses the oldest.
@@ -181,6 +189,22 @@ impl LinkConnector {
         self.try_connect(spec, Some(Era::Legacy), introduction, sink).await
     }
 
+    /// A client with connections of its own, which dials as far as this server may lead.
+    fn client_of(&self, http: &HttpSpec) -> Result<HttpClient, LinkError> {
+        let shared = match http.reach {
+            NetworkReach::Anywhere => &self.client,
+            NetworkReach::Declared | NetworkReach::Public => match self.declared.get() {
+                Some(declared) => declared,
+                None => {
+                    // Two at once make two, and one is kept: they hold nothing but certificates.
+                    let made = HttpClient::declared_only()?;
+                    self.declared.get_or_init(|| made)
+                }
+            },
+        };
+        Ok(shared.with_own_pool())
+    }
+
     async fn open(&self, spec: &ServerSpec, era: Era, sink: Arc<dyn MessageSink>) -> Result<OpenTransport, LinkError> {
         Ok(match &spec.transport {
             TransportSpec::Stdio(stdio) => {
@@ -189,11 +213,11 @@ impl LinkConnector {
             TransportSpec::Http(http) => {
                 let goodbyes = self.goodbyes.clone();
                 // A pool per link: whoever closes the link closes its connections and no others.
-                OpenTransport::Http(HttpLink::open(self.client.with_own_pool(), http, era, sink, goodbyes)?)
+                OpenTransport::Http(HttpLink::open(self.client_of(http)?, http, era, sink, goodbyes)?)
             }
             TransportSpec::Sse(http) => {
                 let goodbyes = self.goodbyes.clone();
-                let client = self.client.with_own_pool();
+                let client = self.client_of(http)?;
                 OpenTransport::Sse(SseLink::open(client, &spec.name, http, sink, goodbyes).await?)
             }
             TransportSpec::Container(container) => {

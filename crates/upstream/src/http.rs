@@ -32,7 +32,7 @@ use crate::{CallStream, LinkError, MAX_MESSAGE, ShownUrl};
 pub use client::HttpClient;
 pub use pool::HttpBody;
 pub(crate) use pool::HttpDestination;
-pub use reach::is_public;
+pub use reach::{NetworkReach, is_public};
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 pub(crate) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);

@@ -34,7 +34,7 @@ pub use credential::{CredentialOwner, CredentialRefusal, CredentialRenewal, Held
 pub use environment::InheritEnv;
 pub use error::LinkError;
 pub use handshake::{OwnIntroduction, ServerHello};
-pub use http::{HttpBody, HttpClient, is_public};
+pub use http::{HttpBody, HttpClient, NetworkReach, is_public};
 pub use link::{Link, MessageSink, OutgoingRequest, SharedLink};
 pub use log_budget::{LineAdmission, LogBudget};
 pub use shown_url::ShownUrl;

@@ -144,6 +144,7 @@ pub(crate) fn is_web_page(body: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::environment::InheritEnv;
+    use crate::http::NetworkReach;
     use crate::spec::{EraChoice, HttpSpec};
 
     fn said(transport: TransportSpec, error: LinkError) -> String {
@@ -158,11 +159,27 @@ mod tests {
     }
 
     fn url(url: &str, error: LinkError) -> String {
-        said(TransportSpec::Http(HttpSpec { url: url.into(), headers: Vec::new(), credential: None }), error)
+        said(
+            TransportSpec::Http(HttpSpec {
+                url: url.into(),
+                headers: Vec::new(),
+                reach: NetworkReach::Anywhere,
+                credential: None,
+            }),
+            error,
+        )
     }
 
     fn stream(url: &str, error: LinkError) -> String {
-        said(TransportSpec::Sse(HttpSpec { url: url.into(), headers: Vec::new(), credential: None }), error)
+        said(
+            TransportSpec::Sse(HttpSpec {
+                url: url.into(),
+                headers: Vec::new(),
+                reach: NetworkReach::Anywhere,
+                credential: None,
+            }),
+            error,
+        )
     }
 
     // edges F15

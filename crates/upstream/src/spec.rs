@@ -6,6 +6,7 @@ use tidings_container_spec::ContainerSpec;
 
 use crate::credential::SharedCredential;
 use crate::environment::InheritEnv;
+use crate::http::NetworkReach;
 use crate::stdio::sandbox::SandboxSpec;
 
 /// A server, as configured.
@@ -56,6 +57,8 @@ pub struct HttpSpec {
     pub url: String,
     /// Added to every request.
     pub headers: Vec<(String, String)>,
+    /// How far its name may lead.
+    pub reach: NetworkReach,
     /// Who has the token that it is sent, and gets another when it refuses one.
     pub credential: Option<SharedCredential>,
 }

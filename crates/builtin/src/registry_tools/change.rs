@@ -100,6 +100,10 @@ impl RegistryToolSet {
         }
         // What somebody else changed by other means after it was read is not overwritten.
         let (read, server) = (kept.unwrap_or_default(), Value::Object(keys));
+        // It is started anew, with what the tool was given.
+        if let Some(question) = self.consent(request, &name, &server)? {
+            return Ok(question);
+        }
         let change = RegistryChange::Replace { name: name.clone(), read, server };
         self.apply(request, &name, &name, change).await?;
         self.described(&name)
@@ -110,9 +114,11 @@ impl RegistryToolSet {
         &self,
         request: &LocalRequest,
         name: String,
-        server: Value,
+        mut server: Value,
         what: &str,
     ) -> Result<ToolReply, ToolProblem> {
+        // Who looks at the servers later sees that nobody typed this one.
+        server["added_by"] = "tool".into();
         let catalogue = self.catalogue()?;
         // The registry knows only servers that can be changed; the gateway's own have names, too.
         let built_in = catalogue.servers.iter().any(|own| own.origin == Origin::BuiltIn && *own.name == *name);

@@ -99,6 +99,7 @@ pub(super) fn common(
 ) -> Option<ServerConfig> {
     let prefix = section.any_text("prefix");
     let entry = section.text("entry");
+    let added_by = section.reading.is_native().then(|| section.text("added_by")).flatten();
     let isolation =
         section.choice("isolation", &[("auto", IsolationSetting::Auto), ("session", IsolationSetting::Session)]);
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
@@ -134,6 +135,11 @@ pub(super) fn common(
     if let (Some(_), Some(kind)) = (auth.as_ref().filter(|auth| **auth != LoginSetting::Auto), elsewhere) {
         section.fault("auth", ConfigFault::DoesNotApply { kind });
     }
+    // As with `auth`.
+    let private = section.reading.is_native().then(|| section.boolean("private")).flatten();
+    if let (Some(_), Some(kind)) = (private, elsewhere) {
+        section.fault("private", ConfigFault::DoesNotApply { kind });
+    }
     let sandbox = sandbox(section);
     let limits = |sandbox: &&SandboxSettings| sandbox.level != SandboxLevel::Off;
     if let (Some(_), Some(kind)) = (sandbox.as_ref().filter(limits), other) {
@@ -149,6 +155,7 @@ pub(super) fn common(
         enabled,
         prefix,
         entry,
+        added_by,
         isolation: isolation.unwrap_or_default(),
         uris: uris.unwrap_or_default(),
         era: era.unwrap_or_default(),
@@ -160,6 +167,7 @@ pub(super) fn common(
         held: held.unwrap_or_default(),
         inherit_env,
         auth: auth.unwrap_or_default(),
+        private,
         sandbox: sandbox.unwrap_or_default(),
         // Taken here, so that what one server lacks is not told of the next one.
         problem: section.reading.take_missing(),

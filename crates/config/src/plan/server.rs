@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub prefix: Option<String>,
     /// The catalogue entry that it was made of, if it was.
     pub entry: Option<String>,
+    /// What added it, where that was no person: "tool".
+    pub added_by: Option<String>,
     /// Whether clients share one connection.
     pub isolation: IsolationSetting,
     /// Whether its URIs get a prefix.
@@ -46,6 +48,8 @@ pub struct ServerConfig {
     pub inherit_env: Option<InheritEnv>,
     /// How the gateway logs in to it.
     pub auth: LoginSetting,
+    /// Whether its URL may lead into a private network; when absent, as where it comes from says.
+    pub private: Option<bool>,
     /// What a command may do to this machine.
     pub sandbox: SandboxSettings,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
@@ -61,6 +65,7 @@ impl ServerConfig {
             enabled: true,
             prefix: None,
             entry: None,
+            added_by: None,
             isolation: IsolationSetting::default(),
             uris: UriMode::default(),
             era: EraSetting::default(),
@@ -72,6 +77,7 @@ impl ServerConfig {
             held: HeldSetting::default(),
             inherit_env: None,
             auth: LoginSetting::default(),
+            private: None,
             sandbox: SandboxSettings::default(),
             problem: None,
         }

@@ -4,8 +4,8 @@
 //! place from others.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tidings_sync::Lock;
 use tokio::task::AbortHandle;

@@ -16,7 +16,9 @@ use tidings_engine::{
 };
 use tidings_proto::FieldView;
 use tidings_testkit::Server;
-use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
+use tidings_upstream::{
+    EraChoice, HttpSpec, LinkConnector, NetworkReach, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec,
+};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -71,7 +73,12 @@ fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
 }
 
 fn at_url(server: &Server) -> TransportSpec {
-    TransportSpec::Http(HttpSpec { url: server.url(), headers: Vec::new(), credential: None })
+    TransportSpec::Http(HttpSpec {
+        url: server.url(),
+        headers: Vec::new(),
+        reach: NetworkReach::Anywhere,
+        credential: None,
+    })
 }
 
 fn as_process(server: &Server) -> TransportSpec {

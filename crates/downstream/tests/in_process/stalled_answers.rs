@@ -92,8 +92,10 @@ async fn answers_that_stall_take_no_more_memory_than_there_is_for_messages() {
     MESSAGES.set_limit(BUDGET);
     let (url, _accepting) = stalling().await;
     let other = Server::builder("other").echo("echo").http().await;
-    let mut servers =
-        vec![plan("stalling", TransportSpec::Http(HttpSpec { url, headers: Vec::new(), credential: None }))];
+    let mut servers = vec![plan(
+        "stalling",
+        TransportSpec::Http(HttpSpec { url, headers: Vec::new(), reach: NetworkReach::Anywhere, credential: None }),
+    )];
     if let Source::Remote(spec) = &mut servers[0].source {
         spec.era = EraChoice::Legacy;
     }
@@ -148,8 +150,10 @@ async fn scarce_memory_ends_no_stream_that_takes_none_of_it() {
     };
     let asking = Server::builder("asking").tool("one", at_gate(&first)).tool("two", at_gate(&second)).http().await;
     let (url, _accepting) = stalling().await;
-    let mut servers =
-        vec![plan("stalling", TransportSpec::Http(HttpSpec { url, headers: Vec::new(), credential: None }))];
+    let mut servers = vec![plan(
+        "stalling",
+        TransportSpec::Http(HttpSpec { url, headers: Vec::new(), reach: NetworkReach::Anywhere, credential: None }),
+    )];
     if let Source::Remote(spec) = &mut servers[0].source {
         spec.era = EraChoice::Legacy;
     }

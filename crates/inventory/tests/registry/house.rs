@@ -18,7 +18,9 @@ use tidings_inventory::{
 use tidings_proto::FieldView;
 use tidings_store::{ServerTable, Store};
 use tidings_testkit::{Client, ClientBuilder, Server, ServerBuilder, TempDir};
-use tidings_upstream::{EraChoice, HttpSpec, LinkConnector, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec};
+use tidings_upstream::{
+    EraChoice, HttpSpec, LinkConnector, NetworkReach, ProcessLauncher, ServerSpec, StdioSpec, TransportSpec,
+};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -118,12 +120,18 @@ impl ServerPlanner for Plans {
                 inherit_env: Default::default(),
                 sandbox: None,
             }),
-            TransportConfig::Http { url, headers } => {
-                TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), credential: None })
-            }
-            TransportConfig::Sse { url, headers } => {
-                TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone(), credential: None })
-            }
+            TransportConfig::Http { url, headers } => TransportSpec::Http(HttpSpec {
+                url: url.clone(),
+                headers: headers.clone(),
+                reach: NetworkReach::Anywhere,
+                credential: None,
+            }),
+            TransportConfig::Sse { url, headers } => TransportSpec::Sse(HttpSpec {
+                url: url.clone(),
+                headers: headers.clone(),
+                reach: NetworkReach::Anywhere,
+                credential: None,
+            }),
             _ => panic!("this house has neither containers nor projects"),
         };
         ServerPlan {

@@ -182,6 +182,9 @@ fn described(wish: &AddServer, cwd: &Path) -> Result<Value, CommandFailure> {
     if let Some(url) = &wish.url {
         keys.insert("url".into(), url.as_str().into());
     }
+    if wish.private {
+        keys.insert("private".into(), true.into());
+    }
     if let Some(image) = &wish.container {
         keys.insert("container".into(), image.as_str().into());
     }
@@ -267,7 +270,8 @@ mod tests {
     // S4.3
     #[test]
     fn what_is_typed_becomes_the_keys_of_a_server() {
-        let cases: [(&[&str], Value); 5] = [
+        let cases: [(&[&str], Value); 6] = [
+            (&["m", "--url", "http://x/mcp", "--private"], json!({"url": "http://x/mcp", "private": true})),
             (&["m", "--", "npx", "-y", "@scope/pkg"], json!({"command": "npx", "args": ["-y", "@scope/pkg"]})),
             (&["m", "--", "./run.sh"], json!({"command": "/here/./run.sh"})),
             (

@@ -149,6 +149,7 @@ fn everything(row: &Value, tools: &[String], paint: TerminalPaint) -> String {
     let state = text("state").unwrap_or_default();
     let from = match row["source"].as_str().unwrap_or_default() {
         "file" => "the configuration file",
+        "runtime" if row["added_by"] == "tool" => "a tool that a client called, at run time",
         "runtime" => "`tidings add`, the API or a client, at run time",
         _ => "Tidings itself",
     };

@@ -1,7 +1,7 @@
 //! A tool that starts commands asks a person first.
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, ClientReply, Gateway, TempDir};
+use tidings_testkit::{Client, ClientReply, Gateway, Server, TempDir};
 
 const TOOLS: &str = "[gateway]\nregistry_tools = ";
 
@@ -62,4 +62,32 @@ async fn what_a_tool_is_given_refers_to_nothing() {
     let arguments = json!({"command": "sh", "args": ["-c", script], "prefix": "evil", "env": {"KEY": "${env:SECRET}"}});
     client.call_tool("mcp_registry_launch_stdio", arguments).await;
     assert_eq!(std::fs::read_to_string(&seen).unwrap(), "${env:SECRET} ${env:SECRET}");
+}
+
+// trust T3
+#[tokio::test]
+async fn what_a_tool_launched_is_marked_and_not_started_anew_without_a_yes() {
+    let server = Server::builder("s").echo("echo").stdio().await;
+    let (command, args) = server.command();
+    let gateway = Gateway::builder().toml(&format!("{TOOLS}true\n")).serve().await;
+    let plain = gateway.client().connect().await;
+    let arguments = json!({"command": command, "args": args, "prefix": "mine", "env": {"MODE": "one"}});
+    let launched = plain.request("tools/call", json!({"name": "mcp_registry_launch_stdio", "arguments": arguments}));
+    assert!(launched.await.result()["isError"] != true);
+    assert_eq!(gateway.server_status("mine").await["added_by"], "tool");
+    let shown = crate::stdout(&gateway.command(&["servers", "mine"]).await);
+    assert!(shown.contains("a tool that a client called"), "{shown}");
+    let arguments = json!({"entry_id": "mine", "environment": {"MODE": "two"}});
+    let change = json!({"name": "mcp_registry_config_set", "arguments": arguments});
+    for (answer, started) in
+        [(json!({"action": "decline"}), 1), (json!({"action": "accept", "content": {"start": true}}), 2)]
+    {
+        let client = gateway.client().capabilities(json!({"elicitation": {}})).connect().await;
+        client.on_request(move |_| ClientReply::Result(answer.clone()));
+        let result = client.request("tools/call", change.clone()).await.result();
+        let asked = client.received().into_iter().filter(|message| message.method == "elicitation/create");
+        assert_eq!(asked.count(), 1, "{result}");
+        assert_eq!(server.processes().len(), started);
+    }
+    assert_eq!(server.processes()[1].env["MODE"], "two");
 }

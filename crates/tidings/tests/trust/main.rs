@@ -9,6 +9,7 @@ mod leaks;
 mod loopback;
 mod names;
 mod quotas;
+mod reach;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod scopes;

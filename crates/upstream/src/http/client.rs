@@ -31,6 +31,11 @@ impl HttpClient {
         Ok(Self { pool: ConnectionPool::new(connector(NetworkReach::Public)?) })
     }
 
+    /// The same, for what is added while the gateway runs: see [`NetworkReach::Declared`].
+    pub(crate) fn declared_only() -> Result<Self, LinkError> {
+        Ok(Self { pool: ConnectionPool::new(connector(NetworkReach::Declared)?) })
+    }
+
     /// The same with connections of its own: a link to a server that was lost must not meet those from before.
     pub(crate) fn with_own_pool(&self) -> Self {
         // The connector is shared, because it holds the trusted certificates, which are costly to load.

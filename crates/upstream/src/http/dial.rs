@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower::Service;
 
-use super::reach::{CheckedResolver, NetworkReach};
+use super::reach::{CheckedResolver, NetworkReach, is_localhost};
 use crate::LinkError;
 
 /// How long to wait for the connection itself.
@@ -42,6 +42,7 @@ pub(super) fn connector(reach: NetworkReach) -> Result<TlsOrPlain, LinkError> {
         tcp
     };
     let dialer = |untrusting| HttpDialer {
+        reach,
         tcp: tcp(reach),
         // A proxy may well stand in a private network; the check is for the target.
         proxy: tcp(NetworkReach::Anywhere),
@@ -64,6 +65,7 @@ pub(super) fn connector(reach: NetworkReach) -> Result<TlsOrPlain, LinkError> {
 /// Opens connections, through a tunnel where `HTTPS_PROXY` and its kin say so.
 #[derive(Clone)]
 pub(super) struct HttpDialer {
+    reach: NetworkReach,
     tcp: HttpConnector<CheckedResolver>,
     /// The way to a proxy, which the environment names and which looks names up by itself.
     proxy: HttpConnector<CheckedResolver>,
@@ -91,10 +93,7 @@ fn is_loopback(target: &Uri) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     match host.parse::<std::net::IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
-        Err(_) => {
-            let host = host.to_ascii_lowercase();
-            host == "localhost" || host.ends_with(".localhost")
-        }
+        Err(_) => is_localhost(host),
     }
 }
 
@@ -110,6 +109,9 @@ impl Service<Uri> for HttpDialer {
     fn call(&mut self, target: Uri) -> Dialed {
         if let Some(reason) = self.untrusting.clone().filter(|_| target.scheme() == Some(&http::uri::Scheme::HTTPS)) {
             return Box::pin(async move { Err(reason.into()) });
+        }
+        if let Some(objection) = target.host().and_then(|host| self.reach.objection(host)) {
+            return Box::pin(async move { Err(objection.into()) });
         }
         match self.proxies.intercept(&target).filter(|_| !is_loopback(&target)) {
             None => {

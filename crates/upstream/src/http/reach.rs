@@ -10,12 +10,50 @@ use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
 /// How far names may lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NetworkReach {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkReach {
     /// Names may lead to any address.
+    #[default]
     Anywhere,
     /// To addresses that everybody can reach.
     Public,
+    /// Where the URL visibly leads: an address in it is used, unless it is one of those at which clouds hand out keys; a name leads
+    /// to addresses that everybody can reach, but for `localhost`.
+    Declared,
+}
+
+impl NetworkReach {
+    /// Whether a name may lead into a private network.
+    fn permits_private(self, name: &str) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Public => false,
+            Self::Declared => is_localhost(name),
+        }
+    }
+
+    /// Why an address that stands in a URL itself may not be dialled. The resolver is not asked about these.
+    pub(super) fn objection(self, host: &str) -> Option<String> {
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok()?.to_canonical();
+        (self == Self::Declared && is_metadata(address)).then(|| {
+            format!("{address} is where clouds hand out keys to machines; set `private = true` if that is meant")
+        })
+    }
+}
+
+/// Whether a name means this machine, whatever a resolver or a proxy would make of it.
+pub(super) fn is_localhost(name: &str) -> bool {
+    // It may be written with the dot of the root.
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+/// Link-local addresses, and the one that a cloud has chosen among the private ones of the other kind.
+fn is_metadata(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254],
+    }
 }
 
 /// The system's resolver, whose answers are checked.
@@ -41,15 +79,17 @@ impl Service<Name> for CheckedResolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (answer, reach) = (self.system.call(name), self.reach);
-        Box::pin(async move { checked(answer.await?.collect(), reach) })
+        let is_free = self.reach.permits_private(name.as_str());
+        let answer = self.system.call(name);
+        // What is dialled is this answer: nobody asks again, and gets another one.
+        Box::pin(async move { checked(answer.await?.collect(), is_free) })
     }
 }
 
 /// All addresses, or none: a name that also leads inside is not trusted.
-fn checked(addresses: Vec<SocketAddr>, reach: NetworkReach) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+fn checked(addresses: Vec<SocketAddr>, is_free: bool) -> io::Result<std::vec::IntoIter<SocketAddr>> {
     match addresses.iter().find(|address| !is_public(address.ip())) {
-        Some(private) if reach == NetworkReach::Public => Err(io::Error::new(
+        Some(private) if !is_free => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!("the name leads to the private address {}; set `private = true` if that is meant", private.ip()),
         )),
@@ -146,8 +186,23 @@ mod tests {
     #[test]
     fn one_private_answer_spoils_all() {
         let addresses = || vec![SocketAddr::from(([8, 8, 8, 8], 80)), SocketAddr::from(([10, 0, 0, 1], 80))];
-        let refused = checked(addresses(), NetworkReach::Public).map(drop).map_err(|error| error.to_string());
+        let refused = checked(addresses(), false).map(drop).map_err(|error| error.to_string());
         assert!(refused.is_err_and(|error| error.contains("10.0.0.1")));
-        assert!(checked(addresses(), NetworkReach::Anywhere).is_ok_and(|all| all.len() == 2));
+        assert!(checked(addresses(), true).is_ok_and(|all| all.len() == 2));
+    }
+
+    // trust T11
+    #[test]
+    fn what_is_declared_leads_where_its_url_says_and_never_to_the_keys_of_a_cloud() {
+        let declared = NetworkReach::Declared;
+        for metadata in ["169.254.169.254", "[fe80::1]", "[fd00:ec2::254]", "[::ffff:169.254.169.254]"] {
+            assert!(declared.objection(metadata).is_some(), "{metadata}");
+            assert!(NetworkReach::Anywhere.objection(metadata).is_none(), "{metadata}");
+        }
+        for said in ["127.0.0.1", "10.0.0.1", "[::1]", "8.8.8.8", "example.com"] {
+            assert!(declared.objection(said).is_none(), "{said}");
+        }
+        assert!(declared.permits_private("localhost") && declared.permits_private("a.LocalHost."));
+        assert!(!declared.permits_private("localhost.example.com") && !declared.permits_private("127.1"));
     }
 }

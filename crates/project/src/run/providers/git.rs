@@ -3,6 +3,7 @@
 //! The file is taken from the objects that were fetched. Nothing is checked out, so nothing can lead out of it.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,11 +15,18 @@ use crate::run::outcome::ScriptFault;
 use crate::run::resource::{ProvidedContent, ResourceReading};
 use crate::run::{ScriptCall, ScriptRunner};
 
+/// What git says when it was ended because it wrote more than it may (SIGXFSZ is 25, and EFBIG where that is ignored).
+const BEYOND: [&str; 4] = ["signal 25", "File too large", "File size limit", "invalid index-pack output"];
+
+/// The exit code of git itself in that case.
+const KILLED: i32 = 128 + 25;
+
 /// What is wanted from where.
 #[derive(Debug, PartialEq, Eq)]
 struct GitLocation<'a> {
     repository: &'a str,
     host: String,
+    port: u16,
     reference: &'a str,
     path: &'a str,
 }
@@ -37,9 +45,13 @@ impl<'a> GitLocation<'a> {
         if authority.contains('@') {
             return Err("a user name or password in an address is not sent");
         }
-        let host = match authority.strip_prefix('[') {
-            Some(v6) => v6.split(']').next().unwrap_or_default(),
-            None => authority.split(':').next().unwrap_or_default(),
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(v6) => v6.split_once(']').unwrap_or((v6, "")),
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            None | Some("") => 443,
+            Some(port) => port.parse().map_err(|_| "not the number of a port")?,
         };
         let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
         // git would take it for an option.
@@ -49,8 +61,47 @@ impl<'a> GitLocation<'a> {
         if host.is_empty() {
             Err("no host")
         } else {
-            Ok(Self { repository, host: host.to_ascii_lowercase(), reference, path })
+            Ok(Self { repository, host: host.to_ascii_lowercase(), port, reference, path })
         }
+    }
+}
+
+impl GitLocation<'_> {
+    /// The setting that makes git dial the addresses that were looked at: it must not ask again and get others (DNS rebinding).
+    fn resolved(&self, addresses: &[IpAddr]) -> String {
+        let addresses: Vec<String> = addresses
+            .iter()
+            .map(|address| match address {
+                IpAddr::V4(v4) => v4.to_string(),
+                IpAddr::V6(v6) => format!("[{v6}]"),
+            })
+            .collect();
+        format!("http.curloptResolve={}:{}:{}", self.host, self.port, addresses.join(","))
+    }
+
+    /// Fetches what is wanted. All that comes goes into one file, whose size is bounded, and large files are not taken into memory.
+    fn fetch<'b>(&'b self, resolved: &'b str) -> [&'b str; 17] {
+        let Self { repository, reference, .. } = self;
+        [
+            "-c",
+            "http.followRedirects=false",
+            "-c",
+            resolved,
+            "-c",
+            "fetch.unpackLimit=1",
+            "-c",
+            "core.bigFileThreshold=1m",
+            "-c",
+            "gc.auto=0",
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--no-tags",
+            // Before what comes from the URI: nothing in it can be taken for an option.
+            "--",
+            repository,
+            reference,
+        ]
     }
 }
 
@@ -68,12 +119,12 @@ impl ScriptRunner {
         self.permits_host("GIT", &wanted.host)?;
         let git = in_path(&self.home.environment, "git").ok_or_else(|| invalid("git is not installed".into()))?;
         let within = Duration::from_secs(self.number("MCPBASH_GIT_TIMEOUT", 30, 60));
-        let looked_up = tokio::time::timeout(within, tokio::net::lookup_host((wanted.host.as_str(), 443))).await;
+        let looked_up =
+            tokio::time::timeout(within, tokio::net::lookup_host((wanted.host.as_str(), wanted.port))).await;
         let unreachable = || ScriptFault::internal(format!("{}: the host can not be found", reading.uri));
         let addresses = looked_up.map_err(|_| unreachable())?.map_err(|_| unreachable())?;
-        // git resolves the name again and could get another answer; redirects are off, and the host has to be
-        // permitted by name.
-        if addresses.into_iter().any(|address| !is_public(address.ip())) {
+        let addresses: Vec<IpAddr> = addresses.map(|address| address.ip()).collect();
+        if addresses.iter().any(|address| !is_public(*address)) {
             return Err(invalid("leads to a private address".into()));
         }
         let folder = self.folders.make().map_err(|error| ScriptFault::internal(error.to_string()))?;
@@ -84,25 +135,31 @@ impl ScriptRunner {
                 [git.clone().into_os_string()].into_iter().chain(arguments.iter().map(OsString::from)).collect();
             self.run_command(command, self.git_variables(), &repository, within, call)
         };
+        // A server does not say before how much it will send: the system ends a git that writes more than it may.
+        let run_bounded = |most: u64, arguments: &[&str]| {
+            let blocks = (most * 2).to_string();
+            let shell = ["/bin/sh", "-c", "ulimit -f \"$0\" && exec \"$@\"", &blocks].map(OsString::from);
+            let git = [git.clone().into_os_string()].into_iter().chain(arguments.iter().map(OsString::from));
+            self.run_command(shell.into_iter().chain(git).collect(), self.git_variables(), &repository, within, call)
+        };
         // No work tree, so no attribute or hook of the repository can run anything.
         let init = run(&["init", "--quiet", "--bare", "."]).await?;
         if init.code != 0 {
             return Err(ScriptFault::internal(init.complaint("git init failed")));
         }
-        // `--` before what comes from the URI: nothing in it can be taken for an option.
-        let fetch = ["-c", "http.followRedirects=false", "fetch", "--quiet", "--depth=1", "--no-tags", "--"];
-        let fetched = run(&[&fetch[..], &[wanted.repository, wanted.reference]].concat()).await?;
-        if fetched.code != 0 {
-            return Err(ScriptFault::internal(fetched.complaint("git fetch failed")));
-        }
-        // Checked after the fetch, because a server does not say before how much it will send; the time limit bounds it
-        // meanwhile.
         let most = self.number("MCPBASH_GIT_MAX_KB", 51_200, 1 << 20);
+        let too_large =
+            || ScriptFault::internal(format!("{}: the repository exceeds {most} KB (MCPBASH_GIT_MAX_KB)", reading.uri));
+        let resolved = wanted.resolved(&addresses);
+        let fetched = run_bounded(most, &wanted.fetch(&resolved)).await?;
+        if fetched.code != 0 {
+            let complaint = fetched.complaint("git fetch failed");
+            let was_stopped = fetched.code == KILLED || BEYOND.iter().any(|words| complaint.contains(words));
+            return Err(if was_stopped { too_large() } else { ScriptFault::internal(complaint) });
+        }
+        // Each file was bounded while it was written; this is about all of them.
         if size_of(&repository) / 1024 > most {
-            return Err(ScriptFault::internal(format!(
-                "{}: the repository exceeds {most} KB (MCPBASH_GIT_MAX_KB)",
-                reading.uri
-            )));
+            return Err(too_large());
         }
         let shown = run(&["cat-file", "blob", &format!("FETCH_HEAD:{}", wanted.path)]).await?;
         match shown.code {
@@ -149,11 +206,22 @@ mod tests {
         let expected = GitLocation {
             repository: "https://Example.com:443/a/b.git",
             host: "example.com".into(),
+            port: 443,
             reference: "v1.0",
             path: "docs/x.md",
         };
         assert_eq!(wanted, expected);
         assert_eq!(GitLocation::parse("git+https://h/r#a.txt").unwrap().reference, "HEAD");
+    }
+
+    // trust T11
+    #[test]
+    fn git_dials_the_addresses_that_were_looked_at() {
+        let wanted = GitLocation::parse("git+https://Example.com:8443/r#a.txt").unwrap();
+        let resolved = wanted.resolved(&["93.184.216.34".parse().unwrap(), "2606:4700::1".parse().unwrap()]);
+        assert_eq!(resolved, "http.curloptResolve=example.com:8443:93.184.216.34,[2606:4700::1]");
+        assert!(wanted.fetch(&resolved).contains(&resolved.as_str()));
+        assert!(GitLocation::parse("git+https://h:99999/r#a").is_err());
     }
 
     #[test]
