@@ -1,4 +1,4 @@
-//! Whether a tool may run: the list of those that may, and `server.d/policy.sh` where the author has one and the user lets
+//! Whether a script may run: the list of those that may, and `server.d/policy.sh` where the author has one and the user lets
 //! hooks run. The script comes with the folder, so it may take away what the user's list permits, and never add to it.
 
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use tidings_upstream::in_process::RequestError;
 use crate::entry::ProjectTool;
 use crate::home::ProjectHome;
 use crate::register::check_ownership;
+use crate::run::ScriptFault;
 use crate::shell::{self, RECORD, UNIT};
 
 /// It is asked before every call.
@@ -39,7 +40,7 @@ pub(crate) async fn check(
     let listed = home.settings.tools.permits(&tool.name);
     let path = home.folders.server.join("policy.sh");
     if !listed {
-        return Err(unlisted(&tool.name));
+        return Err(RequestError::invalid_params(unlisted("Tool", &tool.name)));
     }
     if !home.settings.hooks || !path.is_file() {
         return Ok(());
@@ -70,11 +71,19 @@ pub(crate) async fn check(
     }
 }
 
-fn unlisted(name: &str) -> RequestError {
-    let message = format!(
-        "Tool '{name}' blocked by policy: name it (or *) in MCPBASH_TOOL_ALLOWLIST, or set MCPBASH_TOOL_ALLOW_DEFAULT=allow"
-    );
-    RequestError::invalid_params(message)
+/// Fails where a script that is no tool may not run: that of a prompt, a completion or a provider. The list is for all of them, since
+/// each can do whatever a tool can.
+pub(crate) fn check_script(home: &ProjectHome, kind: &str, name: &str) -> Result<(), ScriptFault> {
+    match home.settings.tools.permits(name) {
+        true => Ok(()),
+        false => Err(ScriptFault::new(code::INVALID_PARAMS, unlisted(kind, name))),
+    }
+}
+
+fn unlisted(kind: &str, name: &str) -> String {
+    format!(
+        "{kind} '{name}' blocked by policy: name it (or *) in MCPBASH_TOOL_ALLOWLIST, or set MCPBASH_TOOL_ALLOW_DEFAULT=allow"
+    )
 }
 
 #[cfg(test)]

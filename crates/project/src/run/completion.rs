@@ -8,6 +8,7 @@ use tidings_proto::code;
 use super::outcome::ScriptFault;
 use super::{ScriptCall, ScriptRunner};
 use crate::ProjectCompletion;
+use crate::policy::check_script;
 
 /// How many suggestions are given unless more are asked for, and how many at most: MCP allows 100 values in an answer.
 const USUAL: u64 = 5;
@@ -20,6 +21,7 @@ impl ScriptRunner {
         params: &Value,
         call: &mut ScriptCall<'_>,
     ) -> Result<Value, ScriptFault> {
+        check_script(&self.home, "Completion", &completion.name)?;
         let limit = params["limit"].as_u64().filter(|limit| *limit > 0).unwrap_or(USUAL).min(MOST);
         let arguments = arguments(params);
         // So that a script with a cache of its own has a key for the request.

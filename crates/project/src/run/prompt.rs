@@ -8,6 +8,7 @@ use tidings_proto::code;
 
 use super::outcome::ScriptFault;
 use super::{ScriptCall, ScriptRunner};
+use crate::policy::check_script;
 use crate::{ProjectPrompt, PromptBody};
 
 impl ScriptRunner {
@@ -31,6 +32,7 @@ impl ScriptRunner {
         let text = match &prompt.body {
             PromptBody::Template(path) => fill(&self.read_template(path)?, &arguments),
             PromptBody::Script(path) => {
+                check_script(&self.home, "Prompt", &prompt.name)?;
                 let mut variables = self.tool_variables.clone();
                 variables.insert("MCP_PROMPT_NAME".into(), prompt.name.as_str().into());
                 variables.insert("MCP_PROMPT_PATH".into(), path.into());

@@ -9,6 +9,7 @@ use super::content::contents;
 use super::outcome::ScriptFault;
 use super::script::ScriptOutput;
 use super::{ScriptCall, ScriptRunner};
+use crate::policy::check_script;
 use crate::{ProjectResource, ProjectTemplate, ui};
 
 /// A resource to be read.
@@ -80,6 +81,7 @@ impl ScriptRunner {
         // A script of the project wins over the provider of that name that is built in.
         let found = match own.filter(|script| script.is_file()) {
             Some(script) => {
+                check_script(&self.home, "Resource provider", provider)?;
                 let within = self.home.settings.tool_timeout;
                 let variables = self.provider_variables.clone();
                 let ran = self.run_script(&script, &[reading.uri.as_str().into()], variables, within, call).await?;

@@ -37,8 +37,11 @@ impl World {
 
     fn with(variables: &[(&str, &str)]) -> Self {
         let (dir, temporary) = (TempDir::new(), TempDir::new());
-        let own: [(OsString, OsString); 2] =
-            [("PATH".into(), std::env::var_os("PATH").unwrap()), ("TMPDIR".into(), temporary.path().into())];
+        let own: [(OsString, OsString); 3] = [
+            ("PATH".into(), std::env::var_os("PATH").unwrap()),
+            ("TMPDIR".into(), temporary.path().into()),
+            ("MCPBASH_TOOL_ALLOWLIST".into(), "*".into()),
+        ];
         let given = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let home = ProjectHome::open(dir.path(), GivenEnvironment::new(own.into_iter().chain(given))).unwrap();
         let launcher = ProcessLauncher::new(None);

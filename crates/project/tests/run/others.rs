@@ -1,10 +1,15 @@
 //! Prompts, completions and resources.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use tidings_project::run::{ResourceReading, ScriptCaller};
 use tidings_project::{ProjectCompletion, ProjectPrompt, PromptBody};
+
+use tidings_testkit::TempDir;
 
 use super::{World, answer};
 
@@ -100,6 +105,52 @@ async fn hosts_are_asked_only_if_they_are_named_and_public() {
     assert!(message(read(&open, "https://user:pass@example.com/").await).contains("password"));
 }
 
+// trust T11
+#[tokio::test]
+async fn a_repository_that_does_not_end_is_stopped_while_it_comes() {
+    let tools = TempDir::new();
+    // A git whose server sends without end: what it writes is counted by the system, as with the real one.
+    let endless =
+        "#!/bin/sh\nfor word; do [ \"$word\" != fetch ] || exec dd if=/dev/zero of=pack bs=1024 count=4096; done\n";
+    let git = tools.write("git", endless);
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").unwrap());
+    let variables = [
+        ("MCPBASH_ENABLE_GIT_PROVIDER", "true"),
+        ("MCPBASH_GIT_ALLOW_ALL", "true"),
+        ("MCPBASH_GIT_MAX_KB", "64"),
+        ("PATH", &path),
+    ];
+    let world = World::with(&variables);
+    let kept = world.temporary.path().to_owned();
+    let largest = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&largest);
+    let watching = tokio::spawn(async move {
+        loop {
+            seen.fetch_max(bytes_in(&kept), Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let refusal = read(&world, "git+https://8.8.8.8/r#HEAD:a").await;
+    watching.abort();
+    assert!(refusal["error"]["message"].as_str().unwrap().contains("exceeds 64 KB"), "{refusal}");
+    let largest = largest.load(Ordering::Relaxed);
+    assert!(largest <= 128 * 1024, "{largest} bytes were written");
+    world.assert_clean().await;
+}
+
+/// The bytes of all files below a folder, as far as they can be seen.
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => bytes_in(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
 #[tokio::test]
 async fn a_prompt_is_a_template_or_what_a_script_prints() {
     // S0.9
@@ -177,12 +228,44 @@ async fn a_file_in_a_repository_is_fetched_without_checking_anything_out() {
     assert_eq!(read(&world, "git+https://8.8.8.8/r.git#main:absent").await["error"]["code"], -32002);
     assert_eq!(read(&world, "git+https://8.8.4.4/r.git#main:a").await["error"]["code"], -32602);
     let said = std::fs::read_to_string(notes).unwrap();
-    assert!(
-        said.contains(
-            "https -c http.followRedirects=false fetch --quiet --depth=1 --no-tags -- https://8.8.8.8/r.git main\n"
-        ),
-        "{said}"
-    );
+    let settings = "https -c http.followRedirects=false -c http.curloptResolve=8.8.8.8:443:8.8.8.8 ";
+    assert!(said.contains(settings), "{said}");
+    assert!(said.contains(" fetch --quiet --depth=1 --no-tags -- https://8.8.8.8/r.git main\n"), "{said}");
     assert!(said.contains("https cat-file blob FETCH_HEAD:docs/a.md\n"), "{said}");
     world.assert_clean().await;
+}
+
+// trust T4
+#[tokio::test]
+async fn the_list_of_what_may_run_is_for_every_kind_of_script() {
+    let world = World::with(&[("MCPBASH_TOOL_ALLOWLIST", "named")]);
+    let mark = world.dir.join("ran");
+    let body = format!("#!/bin/sh\necho x >> '{}'\necho '[]'\n", mark.display());
+    let outcomes = async |name: &str| {
+        let script = world.script(&format!("prompts/{name}.sh"), &body);
+        let prompt = ProjectPrompt {
+            name: name.into(),
+            body: PromptBody::Script(script.clone()),
+            role: "user".into(),
+            definition: json!({ "name": name }),
+            metadata: Value::Null,
+        };
+        let caller = ScriptCaller::default;
+        let prompt = answer(world.runner.get_prompt(17, Arc::new(prompt), json!({}), caller())).await;
+        let completion = ProjectCompletion { name: name.into(), script, timeout: None, metadata: Value::Null };
+        let completion = answer(world.runner.complete(17, Arc::new(completion), json!({}), caller())).await;
+        world.script(&format!("providers/{name}.sh"), &body);
+        let provider = Some(name.to_owned());
+        let reading = ResourceReading { uri: format!("{name}://x"), provider, ..ResourceReading::default() };
+        [prompt, completion, read_as(&world, reading).await]
+    };
+    for refused in outcomes("other").await {
+        let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+        assert!(message.contains("'other' blocked by policy"), "{message}");
+    }
+    assert!(!mark.exists(), "nothing ran");
+    for done in outcomes("named").await {
+        assert!(done["result"].is_object(), "{done}");
+    }
+    assert_eq!(std::fs::read_to_string(&mark).unwrap().lines().count(), 3);
 }
