@@ -69,6 +69,7 @@
 //! [`seen`]: SubscriptionTable::seen
 //! [`resumed`]: SubscriptionTable::resumed
 
+mod account;
 mod ancestors;
 mod changes;
 mod command;
@@ -85,8 +86,10 @@ mod timers;
 mod upstream;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
 
+pub use self::account::SeatAccount;
 pub use self::changes::UpdateNotice;
 pub use self::command::{
     FollowRefusal, FollowTarget, PlaceId, RequestId, ResourceAddress, ServerTicket, SubscribeMethod,
@@ -116,6 +119,8 @@ pub struct SubscriptionTable {
     timers: TimerQueue,
     contents: SeenContents,
     seats: usize,
+    /// On whose account a follower's seats count, where they do.
+    accounts: HashMap<FollowerId, Arc<SeatAccount>>,
     /// Servers with something to send, until the end of the event.
     busy: BTreeSet<PlaceId>,
     out: SubscriptionCommands,
@@ -141,6 +146,7 @@ impl SubscriptionTable {
             timers: TimerQueue::default(),
             contents: SeenContents::new(settings.remembered),
             seats: 0,
+            accounts: HashMap::new(),
             busy: BTreeSet::new(),
             out: Vec::new(),
         }

@@ -49,8 +49,8 @@ pub(crate) fn of(config: &Config, admin_token: &str) -> Result<AccessSettings, C
 }
 
 fn limits(quotas: QuotaSettings) -> QuotaLimits {
-    let QuotaSettings { calls, listens, sessions, message_mib } = quotas;
-    QuotaLimits { calls, listens, sessions, message_memory: message_mib << 20 }
+    let QuotaSettings { calls, listens, sessions, subscriptions, message_mib } = quotas;
+    QuotaLimits { calls, listens, sessions, subscriptions, message_memory: message_mib << 20 }
 }
 
 /// Why nobody could come in.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tidings_hub::subscriptions::SeatAccount;
 use tidings_proto::Method;
 use tidings_wire::BudgetShare;
 
@@ -52,6 +53,8 @@ pub struct QuotaLimits {
     pub listens: usize,
     /// Legacy sessions.
     pub sessions: usize,
+    /// Resources that are followed, counted for each client.
+    pub subscriptions: usize,
     /// Bytes of messages above 64 KiB.
     pub message_memory: usize,
 }
@@ -85,6 +88,8 @@ pub struct QuotaBook {
     limits: QuotaLimits,
     used: [AtomicUsize; Quota::ALL.len()],
     refused: [AtomicU64; Quota::ALL.len()],
+    /// Counted by the table of subscriptions, which knows when one ends.
+    subscriptions: Arc<SeatAccount>,
     memory: Arc<BudgetShare>,
 }
 
@@ -118,6 +123,7 @@ impl QuotaBook {
             limits,
             used: Default::default(),
             refused: Default::default(),
+            subscriptions: SeatAccount::new(limits.subscriptions),
             memory: Arc::new(BudgetShare::new(limits.message_memory)),
         })
     }
@@ -157,6 +163,11 @@ impl QuotaBook {
         QuotaSeat { book: Arc::clone(self), quota }
     }
 
+    /// On which its subscriptions count.
+    pub(crate) fn subscriptions(&self) -> &Arc<SeatAccount> {
+        &self.subscriptions
+    }
+
     /// What its large messages take of the memory.
     pub fn memory(&self) -> &Arc<BudgetShare> {
         &self.memory
@@ -178,7 +189,14 @@ impl QuotaBook {
             limit: self.limits.message_memory,
             refused: self.memory.refused(),
         };
-        counts.into_iter().chain([memory])
+        let subscriptions = QuotaMeasure {
+            principal: Arc::clone(&self.principal),
+            quota: "subscriptions",
+            used: self.subscriptions.used(),
+            limit: self.subscriptions.limit(),
+            refused: self.subscriptions.refused(),
+        };
+        counts.into_iter().chain([subscriptions, memory])
     }
 }
 
@@ -209,7 +227,7 @@ mod tests {
     // trust T8
     #[test]
     fn one_principal_has_as_many_as_it_may_and_the_others_are_not_touched() {
-        let limits = QuotaLimits { calls: 2, listens: 1, sessions: 1, message_memory: 0 };
+        let limits = QuotaLimits { calls: 2, listens: 1, sessions: 1, subscriptions: 1, message_memory: 0 };
         let (one, other) = (QuotaBook::new("one", limits), QuotaBook::new("other", limits));
         let seats: Vec<_> = (0..2).map(|_| QuotaSeat::take(Some(&one), Quota::Calls).expect("room")).collect();
         let refused = QuotaSeat::take(Some(&one), Quota::Calls).expect_err("two is all");

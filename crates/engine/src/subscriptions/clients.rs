@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::spellings::Spellings;
 use super::{FollowTable, ResourceSubscriptions};
 use crate::client::kept_session::KeptFollow;
+use crate::client::principal::Principal;
 use crate::client::session::Session;
 use crate::plan::{Patience, Source};
 
@@ -180,6 +181,9 @@ impl ResourceSubscriptions {
             }
             let who = (Era::Legacy, session.name());
             let mut commands = table.know(self, follower, (who.0, who.1.as_deref()), std::slice::from_ref(named), now);
+            if let Some(book) = session.principal().book() {
+                table.machine.charge(follower, book.subscriptions());
+            }
             let asked = table.new_request(self);
             let target = self.target(table, &named.address);
             commands.extend(table.machine.subscribe(follower, asked.request, &target, now));
@@ -188,8 +192,17 @@ impl ResourceSubscriptions {
     }
 
     /// A listen wants to follow resources.
-    pub(crate) fn listen_to(self: &Arc<Self>, follower: FollowerId, name: Option<&str>, named: &[Named]) -> Asked {
+    pub(crate) fn listen_to(
+        self: &Arc<Self>,
+        follower: FollowerId,
+        name: Option<&str>,
+        principal: &Principal,
+        named: &[Named],
+    ) -> Asked {
         self.drive_with(|table, now| {
+            if let Some(book) = principal.book() {
+                table.machine.charge(follower, book.subscriptions());
+            }
             let mut commands = table.know(self, follower, (Era::Modern, name), named, now);
             let targets: Vec<FollowTarget> = named.iter().map(|named| self.target(table, &named.address)).collect();
             let asked = table.new_request(self);

@@ -89,6 +89,12 @@ pub enum FollowRefusal {
     /// The client unsubscribed before its subscription was answered.
     #[error("unsubscribed before the server answered")]
     Withdrawn,
+    /// The principal of the client follows as much as it may.
+    #[error("too many subscriptions of one principal ({limit}, the limit `subscriptions` of [quotas])")]
+    OverQuota {
+        /// The bound that was reached.
+        limit: usize,
+    },
     /// A bound is reached.
     #[error("too many subscriptions ({limit})")]
     TooMany {

@@ -127,6 +127,7 @@ impl SubscriptionTable {
                 self.emptied(id, now);
             }
         }
+        self.accounts.remove(&follower);
         self.finish(now)
     }
 
@@ -152,8 +153,9 @@ impl SubscriptionTable {
         let followed = resource.seats.get(&follower).is_some_and(|seat| seat.gate != FollowerGate::Waiting);
         let gate = if agreed { FollowerGate::Answered } else { FollowerGate::Waiting };
         // A client that already follows keeps its gate: an acknowledgement that was handed out is not taken back.
+        let mut is_new = false;
         resource.seats.entry(follower).or_insert_with(|| {
-            self.seats += 1;
+            is_new = true;
             FollowerSeat { gate, dirty: None }
         });
         self.followers.entry(follower).or_default().resources.insert(id);
@@ -162,6 +164,9 @@ impl SubscriptionTable {
         } else {
             entry.undecided.insert(id);
             resource.waiting.insert((follower, request));
+        }
+        if is_new {
+            self.seat_taken(follower);
         }
     }
 
@@ -209,6 +214,9 @@ impl SubscriptionTable {
         if let Some((_, limit)) = limits.into_iter().find(|(count, limit)| count >= limit) {
             return Err(FollowRefusal::TooMany { limit });
         }
+        if let Some(limit) = self.reached_by(follower) {
+            return Err(FollowRefusal::OverQuota { limit });
+        }
         if let Some(id) = found {
             return Ok(*id);
         }
@@ -236,7 +244,7 @@ impl SubscriptionTable {
         if let Some(resource) = self.resources.get_mut(&id)
             && resource.seats.remove(&follower).is_some()
         {
-            self.seats -= 1;
+            self.seat_left(follower);
         }
         if let Some(entry) = self.followers.get_mut(&follower) {
             entry.resources.remove(&id);
@@ -250,6 +258,7 @@ impl SubscriptionTable {
         let idle = |entry: &ResourceFollower| entry.resources.is_empty() && entry.requests.is_empty();
         if self.followers.get(&follower).is_some_and(idle) {
             self.followers.remove(&follower);
+            self.accounts.remove(&follower);
         }
     }
 

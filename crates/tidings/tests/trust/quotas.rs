@@ -95,3 +95,27 @@ async fn the_sessions_of_one_token_give_way_to_its_own_and_not_to_those_of_other
     }
     assert_eq!(living, [false, false, true, true], "the oldest of its own give way");
 }
+
+// trust T8
+#[tokio::test]
+async fn one_token_that_follows_as_much_as_it_may_leaves_the_rest_to_others() {
+    let server = Server::builder("s").resource("file:///a", "a").resource("file:///b", "b").stdio().await;
+    let gateway = Gateway::builder().toml(&two_tokens("subscriptions = 1\n")).server("s", &server).serve().await;
+    let (greedy, modest) = (both(&gateway, "greedy").await, both(&gateway, "modest").await);
+    let subscribe =
+        async |client: &Client, uri: &str| client.request("resources/subscribe", json!({ "uri": uri })).await;
+    assert_eq!(subscribe(&greedy[0], "file:///a").await.result(), json!({}));
+    let refused = subscribe(&greedy[0], "file:///b").await.error();
+    assert!(refused["message"].as_str().unwrap().contains("`subscriptions` of [quotas]"), "{refused}");
+    // Of all its clients together, of both eras: nothing is left for a listen.
+    let filter = |uri: &str| json!({ "notifications": { "resourceSubscriptions": [uri] } });
+    let mut listen = greedy[1].start("subscriptions/listen", filter("file:///b"));
+    let told = listen.next_method("notifications/subscriptions/acknowledged").await;
+    assert_eq!(told.params()["notifications"]["resourceSubscriptions"].as_array().map_or(0, Vec::len), 0, "{told:?}");
+    assert_eq!(subscribe(&modest[0], "file:///b").await.result(), json!({}), "another's is not touched");
+    let refused = "tidings_quota_refused_total{principal=\"greedy\",quota=\"subscriptions\"}";
+    wait_metric(&gateway, refused, 2).await;
+    // What it follows no longer counts no more.
+    greedy[0].request("resources/unsubscribe", json!({ "uri": "file:///a" })).await.result();
+    assert_eq!(subscribe(&greedy[0], "file:///b").await.result(), json!({}));
+}

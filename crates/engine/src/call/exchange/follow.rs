@@ -46,7 +46,8 @@ impl Exchange {
             let named = named(&self.router, self.caller.principal(), uris).await;
             // From here on it leaves everything when it is dropped.
             listening.follows = true;
-            let mut asked = self.router.subscriptions.listen_to(listening.follower, name.as_deref(), &named);
+            let principal = self.caller.principal();
+            let mut asked = self.router.subscriptions.listen_to(listening.follower, name.as_deref(), principal, &named);
             if let Decision::Honoured(agreed) = asked.decision().await {
                 let agreed: HashSet<ResourceAddress> = agreed.into_iter().collect();
                 honoured = named.into_iter().filter(|n| agreed.contains(&n.address)).map(|n| n.uri).collect();
