@@ -65,10 +65,15 @@ impl DataDir {
         self.0.join("gateway.lock")
     }
 
+    /// The file that has the key to the API.
+    pub(crate) fn admin_token_file(&self) -> PathBuf {
+        self.0.join("admin.token")
+    }
+
     /// The key to the API, made on first use, readable only by its owner.
     pub(crate) fn admin_token(&self) -> Result<String, CommandFailure> {
         self.create()?;
-        let path = self.0.join("admin.token");
+        let path = self.admin_token_file();
         // The same over restarts: scripts and clients may have kept it.
         if let Ok(token) = std::fs::read_to_string(&path)
             && !token.trim().is_empty()

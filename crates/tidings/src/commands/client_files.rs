@@ -34,12 +34,18 @@ pub(super) struct GatewayAddress {
     pub(super) runs: bool,
     /// Clients need a token.
     pub(super) has_tokens: bool,
+    /// The key of the data directory and the file that has it, where clients are to have that one.
+    pub(super) own_token: Option<(String, PathBuf)>,
     pub(super) config: Option<PathBuf>,
 }
 
 pub(super) fn gateway(cli: &Cli) -> Result<GatewayAddress, CommandFailure> {
     let loaded = settings::load(cli)?;
-    let running = DataDir::find(cli.data.as_deref())?.running();
+    let data = DataDir::find(cli.data.as_deref())?;
+    let running = data.running();
+    // With `auth = "token"` and no tokens of `[auth]` there is only this one.
+    let is_own = loaded.config.gateway.asks_everybody && loaded.config.auth.is_none();
+    let own_token = is_own.then(|| data.admin_token()).transpose()?.map(|token| (token, data.admin_token_file()));
     let listen = &loaded.config.gateway.listen;
     let host = match listen.host.as_str() {
         // Addresses to listen on everywhere are none to connect to.
@@ -53,7 +59,8 @@ pub(super) fn gateway(cli: &Cli) -> Result<GatewayAddress, CommandFailure> {
     Ok(GatewayAddress {
         runs: running.is_some(),
         url: running.map(|running| format!("{}/mcp", running.url)).or(planned),
-        has_tokens: loaded.config.auth.is_some(),
+        has_tokens: loaded.config.auth.is_some() || loaded.config.gateway.asks_everybody,
+        own_token,
         config: loaded.found.map(|found| found.path),
     })
 }

@@ -12,6 +12,7 @@ use super::client_files::{self, GatewayAddress};
 use super::terminal::plural;
 use crate::cli::{Cli, ConnectArgs};
 use crate::failure::CommandFailure;
+use crate::shell_word::shell_word;
 
 /// When the file is looked at again: clients write these files, too.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -102,7 +103,9 @@ impl WantedEntry {
         // Whether a gateway at another URL wants tokens is not ours to know.
         let needs_token = args.url.is_none() && gateway.has_tokens;
         let variable = args.token_env.as_deref().or(needs_token.then_some(TOKEN_VARIABLE));
+        let own = gateway.own_token.as_ref().filter(|_| args.url.is_none() && args.token_env.is_none());
         let value = variable.and_then(|variable| std::env::var(variable).ok());
+        let value = value.or_else(|| own.map(|(token, _)| token.clone()));
         let token = variable.map(|variable| TokenInFile { variable, value: value.as_deref() });
         let entry = client.entry(&args.name, &GatewayReach::Url(&url), token).ok_or_else(|| {
             let variable = variable.unwrap_or(TOKEN_VARIABLE);
@@ -114,10 +117,17 @@ impl WantedEntry {
         let mut hints = Vec::new();
         match variable {
             Some(_) if client.asks_for_tokens() => hints.push(format!("{} will ask for the token.", client.title)),
-            Some(variable) if client.refers_to_tokens() => hints.push(format!(
-                "Set {variable} to a token where {} is started; this makes one: tidings token NAME",
-                client.title
-            )),
+            Some(variable) if client.refers_to_tokens() => hints.push(match own {
+                Some((_, file)) => format!(
+                    "Set it where {} is started: export {variable}=\"$(cat {})\"",
+                    client.title,
+                    shell_word(&file.display().to_string())
+                ),
+                None => format!(
+                    "Set {variable} to a token where {} is started; this makes one: tidings token NAME",
+                    client.title
+                ),
+            }),
             Some(_) => hints.push("The token itself stands in that file: keep it private.".to_owned()),
             None => {}
         }

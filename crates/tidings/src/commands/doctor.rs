@@ -91,6 +91,7 @@ fn configuration(loaded: &settings::LoadedConfig) -> Vec<DoctorFinding> {
             vec![DoctorFinding::fine(ABOUT, what)]
         }
     };
+    findings.extend(environment::relative_config(loaded.found.as_ref().map(|found| found.path.as_path())));
     findings.extend(loaded.untrusted.as_ref().map(|here| {
         let what = format!("{} is not trusted, so nothing in it counts", here.file.display());
         DoctorFinding::note(ABOUT, what, here.remedy())

@@ -23,6 +23,7 @@ use crate::page::{self, PageParts, PageServer};
 use crate::server_log::LogTail;
 use crate::weight::ToolNames;
 use crate::{access, ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
+use banner::WantedToken;
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -55,7 +56,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         )));
     }
     let is_loopback = listen.is_loopback() && !others_listen.iter().any(is_remote);
-    let has_tokens = config.auth.is_some() || config.gateway.asks_everybody;
+    let has_auth = config.auth.is_some();
+    let has_tokens = has_auth || config.gateway.asks_everybody;
     let data = DataDir::find(cli.data.as_deref())?;
     let mut not_kept = Vec::new();
     let token = data.admin_token().or_else(|failure| {
@@ -122,7 +124,13 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         streams: PageServer::streams(),
     });
     let link = page.make_link(&LinkRequest::default())?.filter(|_| has_page).map(|link| link.url);
-    eprint!("{}", banner::of(&url, &address, has_tokens, demo.as_ref(), link.as_deref()));
+    let own_token = data.admin_token_file();
+    let wanted = match has_auth {
+        true => WantedToken::OfAuth,
+        false => WantedToken::Own(&own_token),
+    };
+    let wanted = has_tokens.then_some(wanted);
+    eprint!("{}", banner::of(&url, &address, wanted, demo.as_ref(), link.as_deref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
     let quotas = access.clients.books();

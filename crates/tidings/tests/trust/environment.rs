@@ -1,7 +1,7 @@
 //! What a command sees of the gateway's environment.
 
 use serde_json::Value;
-use tidings_testkit::{Gateway, Server, tidings, within};
+use tidings_testkit::{Gateway, Server, TempDir, tidings, within};
 
 use crate::stdout;
 
@@ -57,4 +57,32 @@ async fn doctor(gateway: &Gateway) -> String {
     command.arg("--data").arg(gateway.data()).arg("doctor").kill_on_drop(true);
     command.env("TIDINGS_CONFIG", gateway.data().with_file_name("tidings.toml")).env("FORGE_TOKEN", "hush");
     stdout(&within("doctor", command.output()).await.unwrap())
+}
+
+// issue 14: existing configurations go on working, or doctor says in one sentence what to add
+#[tokio::test]
+async fn doctor_says_what_an_older_configuration_has_to_add() {
+    let home = TempDir::new();
+    std::fs::create_dir_all(home.join("hooked/server.d")).unwrap();
+    home.write("hooked/server.d/policy.sh", "#!/bin/sh\n");
+    let server = Server::builder("lone").echo("call_tool").stdio().await;
+    let gateway = "[gateway]\nlisten = \"127.0.0.1:0\"\nexpose = \"both\"\n";
+    home.write("tidings.toml", format!("{gateway}[servers.lone]\n{}\n", server.toml()));
+    home.write("hooked.toml", format!("{gateway}[servers.hooked]\nproject = \"hooked\"\n"));
+    let data = home.join("data");
+    let run = async |config: &str, data: &str| {
+        let mut command = tokio::process::Command::new(tidings());
+        command.arg("doctor").current_dir(home.path()).env("TIDINGS_CONFIG", config).env("TIDINGS_DATA", data);
+        stdout(&within("doctor", command.env("HOME", home.path()).kill_on_drop(true).output()).await.unwrap())
+    };
+    let path = |name: &str| home.path().canonicalize().unwrap().join(name).display().to_string();
+    let told = run(&path("tidings.toml"), data.to_str().unwrap()).await;
+    assert!(told.contains("call_tool belongs to the gateway, so clients see it with the server's prefix"), "{told}");
+    assert!(!told.contains("export "), "{told}");
+    let told = run(&path("hooked.toml"), data.to_str().unwrap()).await;
+    assert!(told.contains("server.d/policy.sh does not run") && told.contains("allow_hooks = true"), "{told}");
+    let told = run("tidings.toml", data.to_str().unwrap()).await;
+    assert!(told.contains(&format!("export TIDINGS_CONFIG={}", path("tidings.toml"))), "{told}");
+    let told = run(&path("tidings.toml"), "data").await;
+    assert!(told.contains(&format!("export TIDINGS_DATA={}", path("data"))), "{told}");
 }

@@ -209,3 +209,23 @@ fn every_command_has_a_man_page() {
     assert!(text.contains("undo") && text.contains(".SH"), "{text}");
     assert!(folder.join("work/pages/tidings-serve.1").exists());
 }
+
+// trust T5
+#[test]
+fn where_everybody_needs_a_token_clients_get_the_one_there_is() {
+    let folder = TempDir::new();
+    write(&folder, "work/tidings.toml", "[gateway]\nauth = \"token\"\n");
+    let connect = |client: &str| run(&folder, &["--config", "tidings.toml", "connect", client, "--yes"]);
+    // It reads a variable: the key itself stays where it is.
+    let cursor = connect("cursor");
+    assert!(cursor.status.success(), "{cursor:?}");
+    let key = read(&folder, "data/admin.token").trim().to_owned();
+    assert!(read(&folder, CURSOR).contains("Bearer ${env:TIDINGS_TOKEN}"));
+    let file = folder.join("data/admin.token");
+    assert!(stdout(&cursor).contains(&format!("export TIDINGS_TOKEN=\"$(cat {})\"", file.display())), "{cursor:?}");
+    assert!(!read(&folder, CURSOR).contains(&key) && !stdout(&cursor).contains(&key));
+    // It can not: the key has to stand in its file, and nowhere else.
+    let literal = connect("lmstudio");
+    assert!(literal.status.success() && !stdout(&literal).contains(&key), "{literal:?}");
+    assert!(read(&folder, "home/.lmstudio/mcp.json").contains(&format!("Bearer {key}")));
+}

@@ -18,18 +18,40 @@ use super::finding::DoctorFinding;
 use crate::backend;
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
+use crate::shell_word::shell_word;
 
 /// How long a healthy gateway takes at most to say that it is.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(5);
 /// Fewer open files than this are soon used up: each client, server and watch is at least one.
 const FEW_FILES: u64 = 4_096;
 
+/// A file that the environment names by a relative path: it is another one in every folder, so that naming it is no consent.
+pub(super) fn relative_config(file: Option<&Path>) -> Option<DoctorFinding> {
+    let named =
+        std::env::var_os("TIDINGS_CONFIG").filter(|named| Path::new(named).is_relative() && !named.is_empty())?;
+    let what =
+        "TIDINGS_CONFIG is a relative path, so its file counts as one of the current folder and has to be trusted";
+    let file = std::path::absolute(file.unwrap_or(Path::new(&named))).ok()?;
+    Some(DoctorFinding::note("configuration", what, format!("export TIDINGS_CONFIG={}", shell_path(&file))))
+}
+
+fn shell_path(path: &Path) -> String {
+    shell_word(&path.display().to_string())
+}
+
 /// Whether state can be kept.
 pub(super) fn data(found: &Result<DataDir, CommandFailure>) -> Vec<DoctorFinding> {
     const ABOUT: &str = "data";
     let path = match found {
         Ok(data) => data.path(),
-        Err(failure) => return vec![DoctorFinding::problem(ABOUT, failure.to_string(), "name one with --data DIR")],
+        Err(failure) => {
+            let named = std::env::var_os("TIDINGS_DATA").filter(|named| Path::new(named).is_relative());
+            let remedy = match named.and_then(|named| std::path::absolute(named).ok()) {
+                Some(meant) => format!("export TIDINGS_DATA={}", shell_path(&meant)),
+                None => "name one with --data DIR".to_owned(),
+            };
+            return vec![DoctorFinding::problem(ABOUT, failure.to_string(), remedy)];
+        }
     };
     let shown = path.display();
     let elsewhere = "name another data directory with --data DIR or TIDINGS_DATA";

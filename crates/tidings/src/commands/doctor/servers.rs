@@ -50,6 +50,8 @@ pub(super) async fn findings(
             findings.extend(one(state, configured.iter().find(|server| server.name == name).copied()));
         }
     }
+    findings.extend(states.iter().filter_map(renamed));
+    findings.extend(configured.iter().filter_map(|server| unheard_hooks(server)));
     let gateway = config.map(|config| config.gateway.inherit_env.clone()).unwrap_or_default();
     findings.extend(configured.iter().filter_map(|server| withheld(server, &gateway)));
     for server in configured {
@@ -70,6 +72,31 @@ async fn states(cli: &Cli, running: Option<&RunningGateway>) -> Result<Value, Co
     let states = backend.servers().await;
     backend.close().await;
     states
+}
+
+/// What a server offers under a name that belongs to the gateway: clients see it under another.
+fn renamed(state: &Value) -> Option<DoctorFinding> {
+    let names = |key: &str| state[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let names: Vec<String> = names("displaced_tools").chain(names("displaced_resources")).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let what = format!("{} belongs to the gateway, so clients see it with the server's prefix", names.join(", "));
+    let remedy = "where a client names it (permissions, prompts), write the new name: `tidings tools` shows it";
+    Some(DoctorFinding::note(about(state["name"].as_str().unwrap_or_default()), what, remedy))
+}
+
+/// Hooks of a project that do not run, because nobody allowed them.
+fn unheard_hooks(server: &ServerConfig) -> Option<DoctorFinding> {
+    let TransportConfig::Project { dir, env } = &server.transport else { return None };
+    let is_allowed = env.iter().any(|(name, value)| name == "MCPBASH_ALLOW_PROJECT_HOOKS" && value == "true");
+    let hooks = ["policy.sh", "register.sh"].into_iter().filter(|hook| dir.join("server.d").join(hook).is_file());
+    let hooks: Vec<&str> = hooks.filter(|_| !is_allowed).collect();
+    if hooks.is_empty() {
+        return None;
+    }
+    let what = format!("its own server.d/{} does not run", hooks.join(" and server.d/"));
+    Some(DoctorFinding::note(about(&server.name), what, "if you trust the project: allow_hooks = true"))
 }
 
 /// Variables of this environment that look as if they were meant for a server, which does not get them.

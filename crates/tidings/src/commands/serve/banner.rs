@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use crate::demo::Demo;
 
@@ -26,6 +27,15 @@ pub(super) fn connections(url: &str, address: &SocketAddr, has_tokens: bool) -> 
     all.into_iter().map(|(client, command)| (client.to_owned(), command)).collect()
 }
 
+/// Which token clients have to send.
+#[derive(Clone, Copy)]
+pub(super) enum WantedToken<'a> {
+    /// One of `[auth]`.
+    OfAuth,
+    /// The key of the data directory, in this file.
+    Own(&'a Path),
+}
+
 fn commands(client: &str, has_tokens: bool) -> [(&'static str, String); 3] {
     let (claude, codex, json) = match has_tokens {
         false => ("", "", ""),
@@ -43,7 +53,13 @@ fn commands(client: &str, has_tokens: bool) -> [(&'static str, String); 3] {
 }
 
 /// The words. `page` is a link to the page. `url` is how this machine reaches the gateway, `address` where it listens.
-pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option<&Demo>, page: Option<&str>) -> String {
+pub(super) fn of(
+    url: &str,
+    address: &SocketAddr,
+    tokens: Option<WantedToken<'_>>,
+    demo: Option<&Demo>,
+    page: Option<&str>,
+) -> String {
     let mut out = String::new();
     let mut line = |text: String| _ = writeln!(out, "{text}");
     let what = if demo.is_some() { "a demo (no server is configured yet)" } else { "your servers" };
@@ -59,11 +75,15 @@ pub(super) fn of(url: &str, address: &SocketAddr, has_tokens: bool, demo: Option
         ));
     }
     line("Connect a client: tidings connect, or by hand".to_owned());
-    for (client, command) in commands(&client, has_tokens) {
+    for (client, command) in commands(&client, tokens.is_some()) {
         line(format!("  {client:<15} {command}"));
     }
-    if has_tokens {
-        line("TOKEN is the secret of an entry in [auth] tokens; this makes one more: tidings token NAME".to_owned());
+    match tokens {
+        Some(WantedToken::OfAuth) => {
+            line("TOKEN is the secret of an entry in [auth] tokens; this makes one more: tidings token NAME".to_owned())
+        }
+        Some(WantedToken::Own(file)) => line(format!("TOKEN is what stands in {}", file.display())),
+        None => {}
     }
     line("Look behind it:".to_owned());
     for command in ["tidings servers", "tidings tools", "tidings changes --follow"] {
@@ -90,7 +110,8 @@ mod tests {
 
     fn banner(listen: &str, has_tokens: bool) -> String {
         let address: SocketAddr = listen.parse().expect("an address");
-        of(&format!("http://{}", reachable(address)), &address, has_tokens, None, None)
+        let tokens = has_tokens.then_some(WantedToken::OfAuth);
+        of(&format!("http://{}", reachable(address)), &address, tokens, None, None)
     }
 
     // edges F12
