@@ -2,6 +2,7 @@
 //! is told to exactly those whose view it changes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod ci_example;
 mod commands;
 mod decisions;
 mod kept;
