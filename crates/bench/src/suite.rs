@@ -156,7 +156,7 @@ async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<Repor
         rows.extend(throughput::records(bench).await?);
     }
     if wanted(22) {
-        rows.push(trust::approvals(bench));
+        rows.push(trust::approvals(bench).await);
     }
     if wanted(23) {
         rows.push(trust::proof(bench).await);
