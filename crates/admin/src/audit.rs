@@ -80,6 +80,9 @@ pub(crate) async fn checkpoint(State(admin): State<AdminShared>) -> Response {
     }
 }
 
+/// The longest list of checkpoints: some ten years of hours, which a file that a sink wrote may well have.
+pub(crate) const MOST_CHECKPOINTS: usize = 64 << 20;
+
 /// Goes along both logs. What is wrong is in the answer, which is 200 in any case: the question could be answered.
 pub(crate) async fn verify(State(admin): State<AdminShared>, body: Bytes) -> Response {
     let log = match log(&admin) {

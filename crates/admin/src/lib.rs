@@ -38,7 +38,7 @@ pub use tools::tools;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -75,7 +75,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/audit", get(audit::list)),
         (Method::POST, "/audit/checkpoints", post(audit::checkpoint)),
         (Method::GET, "/audit/stream", get(audit::stream)),
-        (Method::POST, "/audit/verify", post(audit::verify)),
+        (Method::POST, "/audit/verify", post(audit::verify).layer(DefaultBodyLimit::max(audit::MOST_CHECKPOINTS))),
         (Method::POST, "/batch", post(manage::batch)),
         (Method::GET, "/changes", get(changes::list)),
         (Method::GET, "/changes/stream", get(changes::stream)),

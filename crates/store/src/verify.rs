@@ -1,6 +1,6 @@
 //! Proves that no record was taken out, altered or moved.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use redb::{Database, ReadableDatabase as _, TableError};
@@ -110,7 +110,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Err(error) => return Err(error.into()),
     }
     // Checkpoints inside the audit log are compared as they are passed; only those from elsewhere name records by number.
-    let named: Vec<u64> = given.iter().map(|checkpoint| checkpoint.audit.seq).collect();
+    let named: HashSet<u64> = given.iter().map(|checkpoint| checkpoint.audit.seq).collect();
     let mut audit =
         ChainWalk::new(audit::LOG, Seal::read(&read, audit::LOG)?, Box::new(move |seq| named.contains(&seq)));
     let mut kept = Vec::new();

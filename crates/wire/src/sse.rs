@@ -88,10 +88,7 @@ impl SseDecoder {
     }
 
     /// The same for the stream of a peer that may take only its share of the memory for messages.
-    pub fn next_event_within(
-        &mut self,
-        share: Option<&Arc<BudgetShare>>,
-    ) -> Result<Option<SseEvent>, EventTooLong> {
+    pub fn next_event_within(&mut self, share: Option<&Arc<BudgetShare>>) -> Result<Option<SseEvent>, EventTooLong> {
         loop {
             // Counted together: each of them may be sent many times before the event ends.
             if self.data.len() + self.current.event.len() + self.current.id.as_ref().map_or(0, String::len) > self.limit
