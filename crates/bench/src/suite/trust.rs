@@ -102,11 +102,13 @@ fn tool(number: usize, version: usize) -> Tool {
 struct RecordedCall(usize);
 
 impl AuditEntry for RecordedCall {
+    type Memo = ();
+
     fn weight(&self) -> usize {
         512
     }
 
-    fn write(self, clock: &AuditClock, members: &mut Vec<u8>) -> u64 {
+    fn write(self, clock: &mut AuditClock, (): &mut (), members: &mut Vec<u8>) -> u64 {
         let time = clock.write_time(Instant::now(), members);
         let call = format!(
             ",\"kind\":\"call\",\"principal\":\"local\",\"client\":{{\"name\":\"bench\",\"version\":\"1\"}},\"server\":\"echo\",\
