@@ -75,3 +75,25 @@ fn a_uri_of_another_server_is_not_ours() {
         assert_eq!(map.inward(uri).as_deref(), local, "{uri}");
     }
 }
+
+#[test]
+fn a_message_without_our_scheme_is_left_as_it_is() {
+    let uris = UriMap::Bare("up".into());
+    let held = [
+        r#""watch:x""#,
+        r#""WaTcH:x""#,
+        "watch:",
+        r#"{"a":1,"uri":"watch:x"}"#,
+        r#""watch\u003ax""#,
+        r#""\u0077atch:x""#,
+        r#"{"a":"\"","uri":"\u0057atch:x"}"#,
+    ];
+    for message in held {
+        assert!(!uris.leaves_all(message.as_bytes()), "{message}");
+    }
+    let left =
+        ["", ":", "h:", "atch:", r#"{"match:":1,"a":"\"h:\"","b":"\n\\ watch"}"#, r#"{"uri":"file:///watch/h"}"#];
+    for message in left {
+        assert!(uris.leaves_all(message.as_bytes()), "{message}");
+    }
+}
