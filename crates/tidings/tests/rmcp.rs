@@ -14,6 +14,11 @@ mod questions;
 mod races;
 #[path = "rmcp/script.rs"]
 mod script;
+#[expect(dead_code, reason = "the tests of tasks without the SDK use the rest")]
+#[path = "tasks/jobs.rs"]
+mod task_jobs;
+#[path = "rmcp/tasks.rs"]
+mod tasks;
 #[path = "rmcp/visit.rs"]
 mod visit;
 

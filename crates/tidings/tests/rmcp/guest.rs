@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// A user who is called Ferris.
 pub(crate) struct Guest {
     version: ProtocolVersion,
+    knows_tasks: bool,
     progress: UnboundedSender<ProgressNotificationParam>,
     asked: UnboundedSender<String>,
     updated: UnboundedSender<String>,
@@ -33,7 +34,12 @@ impl Guest {
         let (asked, asked_seen) = unbounded_channel();
         let (updated, updated_seen) = unbounded_channel();
         let seen = Seen { progress: progress_seen, asked: asked_seen, updated: updated_seen };
-        (Self { version, progress, asked, updated }, seen)
+        (Self { version, knows_tasks: false, progress, asked, updated }, seen)
+    }
+
+    /// The same, and it declares the extension of tasks.
+    pub(crate) fn who_knows_tasks(self) -> Self {
+        Self { knows_tasks: true, ..self }
     }
 
     fn asked(&self, what: impl Into<String>) {
@@ -107,7 +113,8 @@ impl ClientHandler for Guest {
     }
 
     fn get_info(&self) -> ClientConfig {
-        let capabilities = ClientCapabilities::builder().enable_elicitation().enable_sampling().enable_roots().build();
+        let able = ClientCapabilities::builder().enable_elicitation().enable_sampling().enable_roots();
+        let capabilities = if self.knows_tasks { able.enable_tasks().build() } else { able.build() };
         ClientConfig::new(capabilities, Implementation::new("guest", "1.0")).with_protocol_version(self.version.clone())
     }
 }

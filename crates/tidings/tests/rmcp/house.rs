@@ -35,9 +35,13 @@ pub(crate) struct House {
 impl House {
     /// Opens at a free port, with all revisions up to an era.
     pub(crate) async fn open(era: Era, doorman: Doorman) -> Self {
+        Self::of(Host { era, doorman }).await
+    }
+
+    /// The same with somebody else's handler.
+    pub(crate) async fn of(host: impl ServerHandler + Clone) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("a bound port has an address"));
-        let host = Host { era, doorman };
         let service = StreamableHttpService::new(
             move || Ok(host.clone()),
             Arc::<LocalSessionManager>::default(),
@@ -82,7 +86,7 @@ fn argument(arguments: Option<&serde_json::Map<String, Value>>, name: &str) -> S
     arguments.and_then(|all| all.get(name)?.as_str()).unwrap_or_default().to_owned()
 }
 
-fn name_form() -> ElicitRequestParams {
+pub(crate) fn name_form() -> ElicitRequestParams {
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     ElicitRequestParams::FormElicitationParams {
         meta: None,

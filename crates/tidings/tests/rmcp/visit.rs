@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::handler::client::ClientHandler;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -59,7 +60,7 @@ impl Era {
     }
 
     /// What makes the gateway speak to a server in this era and no other.
-    fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Legacy => "era = \"legacy\"",
             Self::Modern => "era = \"modern\"",
@@ -103,6 +104,34 @@ impl Doorman {
     pub(crate) fn cancelled(&self) -> Vec<String> {
         self.cancelled.borrow().clone()
     }
+}
+
+/// Connects a client to a gateway that serves over HTTP.
+pub(crate) async fn over_http<C: ClientHandler>(
+    client: C,
+    gateway: &Gateway,
+    lifecycle: ClientLifecycleMode,
+) -> RunningService<RoleClient, C> {
+    let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client");
+    let config = StreamableHttpClientTransportConfig::with_uri(gateway.url());
+    let transport = StreamableHttpClientTransport::with_client(http, config);
+    within("a client over HTTP", client.serve_with_lifecycle(transport, lifecycle)).await.expect("a connected client")
+}
+
+/// Starts a gateway on a pipe, and connects a client to it. What the gateway prints is in the directory.
+pub(crate) async fn over_stdio<C: ClientHandler>(
+    client: C,
+    config: String,
+    lifecycle: ClientLifecycleMode,
+) -> (RunningService<RoleClient, C>, TempDir) {
+    let directory = TempDir::new();
+    let mut command = Command::new(tidings_testkit::tidings());
+    command.arg("stdio").arg("--config").arg(directory.write("tidings.toml", config));
+    command.arg("--data").arg(directory.path());
+    let stderr = File::create(directory.join(STDERR)).expect("a file in a fresh directory");
+    let (transport, _) = TokioChildProcess::builder(command).stderr(stderr).spawn().expect("a gateway on stdio");
+    let client = within("a client on stdio", client.serve_with_lifecycle(transport, lifecycle)).await;
+    (client.expect("a connected client"), directory)
 }
 
 /// A connected client and all behind it.
@@ -153,14 +182,9 @@ impl Visit {
                 let config = format!("{}\n[servers.sdk]\n{}\n{}", notifications(), servers.key(), sdk.toml());
                 let gateway = Gateway::builder().server_with("scripted", &scripted, servers.key()).toml(&config);
                 let gateway = gateway.serve().await;
-                let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client");
-                let config = StreamableHttpClientTransportConfig::with_uri(gateway.url());
-                let transport = StreamableHttpClientTransport::with_client(http, config);
-                let client = within("a client over HTTP", guest.serve_with_lifecycle(transport, lifecycle)).await;
-                (client, Reached::Http { _gateway: Box::new(gateway) })
+                (over_http(guest, &gateway, lifecycle).await, Reached::Http { _gateway: Box::new(gateway) })
             }
             Over::Stdio => {
-                let directory = TempDir::new();
                 let config = format!(
                     "[gateway]
 registry_tools = false
@@ -176,17 +200,10 @@ registry_tools = false
                     sdk.toml(),
                     era = servers.key(),
                 );
-                let mut command = Command::new(tidings_testkit::tidings());
-                command.arg("stdio").arg("--config").arg(directory.write("tidings.toml", config));
-                command.arg("--data").arg(directory.path());
-                let stderr = File::create(directory.join(STDERR)).expect("a file in a fresh directory");
-                let (transport, _) =
-                    TokioChildProcess::builder(command).stderr(stderr).spawn().expect("a gateway on stdio");
-                let client = within("a client on stdio", guest.serve_with_lifecycle(transport, lifecycle)).await;
+                let (client, directory) = over_stdio(guest, config, lifecycle).await;
                 (client, Reached::Stdio { directory })
             }
         };
-        let client = client.expect("a connected client");
         Self { client, seen, doormen, scripted, _sdk: sdk, _gateway: gateway }
     }
 
