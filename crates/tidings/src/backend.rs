@@ -253,7 +253,7 @@ async fn post(
         post = post.header(headers::NAME, &*headers::encode(name));
     }
     let post = post.body(Full::new(body)).map_err(CommandFailure::failed)?;
-    let client = HttpClient::new().map_err(CommandFailure::failed)?;
+    let client = running.client()?;
     let unreachable = |error: LinkError| CommandFailure::Failed(format!("the gateway at {} {error}", running.url));
     let answer = tokio::time::timeout(PATIENCE, client.send(post)).await;
     let answer =
@@ -367,7 +367,7 @@ async fn fetch(
     body: Vec<u8>,
 ) -> Result<Response<Bytes>, CommandFailure> {
     let request = request.body(Full::new(body.into())).map_err(CommandFailure::failed)?;
-    let client = HttpClient::new().map_err(CommandFailure::failed)?;
+    let client = running.client()?;
     // A request may take as long as its tool; whether anybody is there is known at once.
     greet(running, &client).await?;
     client

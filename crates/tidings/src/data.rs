@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde_json::{Value, json};
+use tidings_upstream::HttpClient;
 
 use crate::failure::CommandFailure;
 use crate::secret;
@@ -16,6 +17,9 @@ use crate::secret;
 /// The directory of one user's state.
 #[derive(Clone, Debug)]
 pub(crate) struct DataDir(PathBuf);
+
+/// The socket in the data directory, which serves the user of the gateway.
+pub(crate) const SOCKET: &str = "gateway.sock";
 
 /// How to reach the gateway that runs for a data directory.
 #[derive(Clone, Debug)]
@@ -25,6 +29,13 @@ pub(crate) struct RunningGateway {
     pub(crate) pid: u32,
     /// Its data directory.
     pub(crate) data: PathBuf,
+}
+
+impl RunningGateway {
+    /// A client for its API: by its socket, where that is there.
+    pub(crate) fn client(&self) -> Result<HttpClient, CommandFailure> {
+        HttpClient::through(self.data.join(SOCKET)).map_err(CommandFailure::failed)
+    }
 }
 
 impl DataDir {

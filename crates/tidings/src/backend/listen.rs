@@ -8,7 +8,6 @@ use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Exchange, Principal, Reply};
 use tidings_proto::meta::ModernMeta;
 use tidings_proto::{Method, Revision, headers};
-use tidings_upstream::HttpClient;
 use tidings_wire::{Frame, RawId, request};
 
 use super::{ApiEvents, Backend, SILENCE, own_meta};
@@ -49,7 +48,7 @@ impl Backend {
                     .header("authorization", format!("Bearer {}", running.token))
                     .body(Full::new(body))
                     .map_err(CommandFailure::failed)?;
-                let client = HttpClient::new().map_err(CommandFailure::failed)?;
+                let client = running.client()?;
                 let answer = tokio::time::timeout(SILENCE, client.send(post)).await;
                 let answer = answer.map_err(|_| CommandFailure::Failed("the gateway does not answer".into()))?;
                 let answer = answer.map_err(|error| CommandFailure::Failed(format!("the gateway {error}")))?;

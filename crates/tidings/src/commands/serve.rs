@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::Cli;
-use crate::data::{AnnouncedGateway, DataDir};
+use crate::data::{AnnouncedGateway, DataDir, SOCKET};
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::page::{self, PageParts, PageServer};
@@ -105,7 +105,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     if matches!(announced, AnnouncedGateway::Here { .. }) {
         // Only the gateway that owns the directory: two would write into one file.
         logging::keep_in(data.path());
-        listeners.extend(listeners::own_socket(&data.path().join("gateway.sock")));
+        listeners.extend(listeners::own_socket(&data.path().join(SOCKET)));
     }
     let page = PageServer::new(PageParts {
         gateway: gateway.clone(),

@@ -116,6 +116,26 @@ fn rustix_is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
+// trust T5
+#[cfg(unix)]
+#[tokio::test]
+async fn commands_prefer_the_socket_to_a_port_that_may_be_somebody_elses_by_now() {
+    let server = Server::builder("alpha").echo("echo").stdio().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let file = gateway.data().join("gateway.json");
+    let address = gateway.base_url().trim_start_matches("http://").to_owned();
+    let said = std::fs::read_to_string(&file).unwrap();
+    assert!(said.contains(&address), "{said}");
+    std::fs::write(&file, said.replace(&address, &port.local_addr().unwrap().to_string())).unwrap();
+    let visited = tokio::spawn(async move { port.accept().await.map(drop) });
+    for words in [&["servers"][..], &["call", "echo", "text=x"], &["changes"], &["status"]] {
+        let output = within("the command", gateway.command(words)).await;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+    assert!(!visited.is_finished(), "the key was sent to whoever has the port");
+}
+
 // trust T12
 #[tokio::test]
 async fn metrics_are_closed_where_tokens_are_asked_for() {

@@ -1,5 +1,6 @@
 //! The HTTP client of all links and data sources: requests that share connections.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,12 @@ impl HttpClient {
     /// that stands in the URL itself is used as it is.
     pub fn public_only() -> Result<Self, LinkError> {
         Ok(Self { pool: ConnectionPool::new(connector(NetworkReach::Public)?) })
+    }
+
+    /// The same, for one peer that also listens on a socket of the file system: that is preferred, because only its user can have made
+    /// it, where a port may be somebody else's by now.
+    pub fn through(socket: PathBuf) -> Result<Self, LinkError> {
+        Ok(Self { pool: ConnectionPool::through(connector(NetworkReach::Anywhere)?, socket) })
     }
 
     /// The same, for what is added while the gateway runs: see [`NetworkReach::Declared`].

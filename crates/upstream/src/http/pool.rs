@@ -4,6 +4,7 @@
 //! answer is dropped before: to a server that is how a request is cancelled. The ready-made pool of hyper-util does the
 //! same with a task of its own for every answer, which costs more than all that the gateway does for a call.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::task::{Context, Poll};
@@ -17,7 +18,10 @@ use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::rt::{Read, Write};
+use hyper_util::rt::TokioIo;
 use tidings_sync::Lock;
+use tokio::net::UnixStream;
 use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
@@ -72,6 +76,8 @@ impl HttpDestination {
 /// The connections of one client.
 pub(super) struct ConnectionPool {
     connector: TlsOrPlain,
+    /// Dialled first, whatever the destination is.
+    socket: Option<PathBuf>,
     state: Lock<PoolState>,
 }
 
@@ -100,7 +106,12 @@ struct DrivenConnection {
 
 impl ConnectionPool {
     pub(super) fn new(connector: TlsOrPlain) -> Arc<Self> {
-        Arc::new(Self { connector, state: Lock::default() })
+        Arc::new(Self { connector, socket: None, state: Lock::default() })
+    }
+
+    /// The same, with a socket of the file system that leads to every destination, as long as somebody listens there.
+    pub(super) fn through(connector: TlsOrPlain, socket: PathBuf) -> Arc<Self> {
+        Arc::new(Self { connector, socket: Some(socket), state: Lock::default() })
     }
 
     pub(super) fn connector(&self) -> &TlsOrPlain {
@@ -204,16 +215,27 @@ impl ConnectionPool {
     async fn dial(&self, url: &Uri) -> Result<DrivenConnection, DialError> {
         let mut connector = self.connector.clone();
         let connect = async {
+            if let Some(socket) = &self.socket
+                && let Ok(stream) = UnixStream::connect(socket).await
+            {
+                return DrivenConnection::begin(TokioIo::new(stream)).await;
+            }
             let io = connector.call(url.clone()).await.map_err(|error| DialError::Broken(innermost(&*error)))?;
-            handshake(io).await.map_err(|error| DialError::Broken(innermost(&error)))
+            DrivenConnection::begin(io).await
         };
         let late = || DialError::Late(format!("no connection within {} s", CONNECT.as_secs()));
-        let (sender, connection) = tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(late()))?;
+        tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+impl DrivenConnection {
+    async fn begin<S: Read + Write + Unpin + Send + 'static>(io: S) -> Result<Self, DialError> {
+        let (sender, connection) = handshake(io).await.map_err(|error| DialError::Broken(innermost(&error)))?;
         // Ends with the sender, or when the server closes the connection.
         let driver = tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(DrivenConnection { sender, kept_for: IDLE, _driver: AbortOnDropHandle::new(driver) })
+        Ok(Self { sender, kept_for: IDLE, _driver: AbortOnDropHandle::new(driver) })
     }
 }
 

@@ -10,7 +10,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tidings_downstream::LIMITS;
 use tidings_store::{AuditLog, ChangeLog, ChangeQuery, ChangeRow, ChangeRows, QueryStart, Store, StoreError};
-use tidings_upstream::HttpClient;
 
 use crate::backend::ApiEvents;
 use crate::data::{DataDir, RunningGateway};
@@ -134,7 +133,7 @@ async fn fetch(
     };
     let request = Request::get(format!("{}/api/v1/{}?limit={limit}{since}", running.url, log.page()));
     let request = authorised(running, request)?;
-    let client = HttpClient::new().map_err(CommandFailure::failed)?;
+    let client = running.client()?;
     let answer =
         client.fetch(request, PATIENCE, LIMITS.max_bytes).await.map_err(|error| unreachable(running, &error))?;
     if !answer.status().is_success() {
@@ -155,7 +154,7 @@ pub(super) async fn stream(
     let request = Request::get(format!("{}/api/v1/{}/stream", running.url, log.page()))
         .header("accept", "text/event-stream")
         .header("last-event-id", after.to_string());
-    let client = HttpClient::new().map_err(CommandFailure::failed)?;
+    let client = running.client()?;
     let sent = tokio::time::timeout(PATIENCE, client.send(authorised(running, request)?)).await;
     // A gateway that is just ending or just starting: it is looked for again.
     let Ok(Ok(response)) = sent else { return Ok(FeedEnd::Gateway) };

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use serde_json::Value;
-use tidings_upstream::HttpClient;
 
 use crate::backend::ApiEvents;
 use crate::data::RunningGateway;
@@ -41,7 +40,7 @@ async fn open(running: &RunningGateway) -> Option<ApiEvents> {
         .header("accept", "text/event-stream")
         .header("authorization", format!("Bearer {}", running.token));
     let request = request.body(Full::<Bytes>::default()).ok()?;
-    let response = HttpClient::new().ok()?.send(request).await.ok()?;
+    let response = running.client().ok()?.send(request).await.ok()?;
     let mut events = ApiEvents::of(response.status().is_success().then(|| response.into_body())?);
     // The first bytes say that the gateway listens to its own reports by now.
     events.more().await.then_some(events)
