@@ -28,7 +28,7 @@ const WINDOW: &str = "20";
 
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
-    let changes: [Script; 5] = [everyday, changing, approving, writing, racing];
+    let changes: [Script; 6] = [everyday, changing, approving, writing, racing, authorization];
     let others: [Script; 9] =
         [restarting, http_and_sse, apps, questions, tasks, other_era_suite, logins, walk, connected_clients];
     let lane = |scripts: &[Script]| {
@@ -215,6 +215,14 @@ fn tasks(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Pat
 /// A server that wants a login, a provider of others, and the way of a person through it.
 fn logins(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     npm_story("login", children, workspace, peers, binary)
+}
+
+/// The suite's scenarios about authorization by name, with the gateway as the client that logs in.
+fn authorization(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["authorization"])?;
+    let script = python(workspace, peers, "auth_scenarios.py").arg("--peers").arg(peers.directory());
+    let script = script.arg("--node").arg(peers.node()).arg("--tidings").arg(binary);
+    count(children, &script.arg("--directory").arg(&directory))
 }
 
 /// A story that npm packages play, in a directory of its own.
