@@ -5,7 +5,8 @@
 //!
 //! - [`Store`] opens the file. It blocks, so it is for the start of a process or a thread of its own.
 //! - [`ChangeLog`] is the append-only log of what servers offered and no longer offer; its table is `tables/changes.rs`.
-//!   Beside it stands what every server was last known to list (`lists.rs`, `tables/lists.rs`).
+//!   Beside it stands what every server was last known to list (`lists.rs`, `tables/lists.rs`), and what each item said since when
+//!   (`tables/definitions.rs`).
 //! - [`AuditLog`] is the log of who did what; its table is `tables/audit.rs`. Both logs are chains (`chain.rs`), which
 //!   [`verify`] goes along.
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
@@ -46,6 +47,7 @@ pub use since::{LogPosition, SinceError};
 pub use store::Store;
 pub use tables::audit::AuditLimits;
 pub use tables::changes::{ChangeQuery, ChangeRow, ChangeRows, LogLimits, QueryStart};
+pub use tables::definitions::{DefinedItem, DefinitionState, ItemPlace};
 pub use tables::hooks::{HookTable, KeptDelivery};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::record::{ChangeRecord, ChangedItem, KINDS, MOST_NAMES};
@@ -12,8 +13,8 @@ use crate::record::{ChangeRecord, ChangedItem, KINDS, MOST_NAMES};
 /// The hash of what an item says.
 pub type ItemHash = [u8; 32];
 
-/// What a server calls an item, and what it says.
-pub type ListedItem = (Box<str>, ItemHash);
+/// What a server calls an item, the hash of what it says, and the definition itself.
+pub type ListedItem = (Box<str>, ItemHash, Bytes);
 
 /// Whose lists they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -66,8 +67,8 @@ pub(crate) enum LogEntry {
 impl LogEntry {
     /// About how much memory it takes while it waits.
     pub(crate) fn weight(&self) -> usize {
-        // The hash, and about what a boxed name takes beside its text.
-        let items = |items: &[ListedItem]| items.iter().map(|(name, _)| name.len() + 56).sum::<usize>();
+        // The hash, and about what a boxed name takes beside its text. Definitions are those of the catalogue, which holds them anyway.
+        let items = |items: &[ListedItem]| items.iter().map(|(name, ..)| name.len() + 88).sum::<usize>();
         128 + match self {
             Self::Began(_, servers) => servers.iter().map(|owner| owner.server.len() + 40).sum(),
             Self::Listed(listing) => listing.lists.iter().map(|(_, list)| items(list) + 48).sum(),
@@ -101,6 +102,8 @@ pub(crate) enum ListStep {
     Remove(ListOwner, String, Box<str>),
     /// A server and everything of it is gone.
     Forget(ListOwner),
+    /// What an item says since a time (in milliseconds since 1970); `None`: it is gone.
+    Say { time: u64, owner: ListOwner, kind: String, name: Box<str>, said: Option<(ItemHash, Bytes)> },
 }
 
 /// One list of one server: the key of each item with the hash of its definition.
@@ -139,9 +142,16 @@ impl Batch {
         std::mem::take(&mut self.owners)
     }
 
+    fn say(&mut self, time: u64, owner: &ListOwner, kind: &str, name: &str, said: Option<(ItemHash, Bytes)>) {
+        self.step(ListStep::Say { time, owner: owner.clone(), kind: kind.to_owned(), name: name.into(), said });
+    }
+
     fn step(&mut self, step: ListStep) {
-        let (ListStep::Know(owner) | ListStep::Put(owner, ..) | ListStep::Remove(owner, ..) | ListStep::Forget(owner)) =
-            &step;
+        let (ListStep::Know(owner)
+        | ListStep::Put(owner, ..)
+        | ListStep::Remove(owner, ..)
+        | ListStep::Forget(owner)
+        | ListStep::Say { owner, .. }) = &step;
         self.owners.insert(owner.clone());
         self.steps.push(step);
     }
@@ -271,10 +281,13 @@ impl LastLists {
         }
         self.awaited.remove(&(owner.clone(), record.kind.clone()));
         self.know(&owner, batch);
-        for (name, hash) in put {
+        let time = millis(record.time);
+        for (name, hash, definition) in put {
+            batch.say(time, &owner, &record.kind, &name, Some((hash, definition)));
             batch.step(ListStep::Put(owner.clone(), record.kind.clone(), name, hash));
         }
         for name in removed {
+            batch.say(time, &owner, &record.kind, &name, None);
             batch.step(ListStep::Remove(owner.clone(), record.kind.clone(), name));
         }
         batch.records.push(record);
@@ -296,7 +309,9 @@ impl LastLists {
         let mut before = known.list(owner, kind)?;
         let is_first = self.awaited.remove(&(owner.clone(), kind.to_owned()));
         let mut difference = Names::default();
-        for (name, hash) in list {
+        for (name, hash, definition) in list {
+            // Also what is known: an earlier version did not keep what it says.
+            batch.say(millis(time), owner, kind, &name, Some((hash, definition)));
             match before.remove(&name) {
                 Some(known) if known == hash => continue,
                 Some(_) => difference.changed.push(name.to_string()),
@@ -306,6 +321,7 @@ impl LastLists {
         }
         for name in before.into_keys() {
             difference.removed.push(name.to_string());
+            batch.say(millis(time), owner, kind, &name, None);
             batch.step(ListStep::Remove(owner.clone(), kind.to_owned(), name));
         }
         // What is there when a gateway is started for the first time is no change.
@@ -316,6 +332,10 @@ impl LastLists {
         }
         Ok(())
     }
+}
+
+fn millis(time: Timestamp) -> u64 {
+    u64::try_from(time.as_millisecond()).unwrap_or_default()
 }
 
 /// A server is gone, and with it all that it is still known to list.

@@ -9,10 +9,11 @@ use tidings_sync::Lock;
 use tokio::sync::watch;
 
 use crate::draft::{RecordDraft, WaitingEntry};
-use crate::lists::{Batch, LastLists, ListDelta, ListOwner, Listing, LogEntry};
+use crate::lists::{Batch, ItemHash, LastLists, ListDelta, ListOwner, Listing, LogEntry};
 use crate::record::ChangeRecord;
 use crate::store::Store;
 use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRowStorage, ChangeRows, LogLimits, QueryStart};
+use crate::tables::definitions::{DefinedItem, DefinitionState, ItemPlace};
 
 /// How long a reader waits for the store to be opened.
 const OPENING: Duration = Duration::from_secs(10);
@@ -162,13 +163,44 @@ impl ChangeLog {
 
     /// Reads rows on a thread where blocking is allowed.
     pub async fn read(&self, query: ChangeQuery) -> Result<ChangeRows, LogError> {
+        self.ask(move |shelf| shelf.read(query)).await
+    }
+
+    /// The definition with this hash, if it is kept.
+    pub async fn definition(&self, digest: ItemHash) -> Result<Option<Vec<u8>>, LogError> {
+        self.ask(move |shelf| shelf.definition(&digest)).await
+    }
+
+    /// What an item said, the newest first; nothing where that is not kept.
+    pub async fn history(
+        &self,
+        owner: ListOwner,
+        kind: String,
+        name: String,
+    ) -> Result<Vec<DefinitionState>, LogError> {
+        let place = move |shelf: &ChangeRowStorage| {
+            let place = ItemPlace { server: &owner.server, built_in: owner.built_in, kind: &kind, name: &name };
+            shelf.history(place)
+        };
+        self.ask(place).await
+    }
+
+    /// Every item of a kind that there was at a time (in milliseconds since 1970), by server and name.
+    pub async fn items_at(&self, kind: String, at: u64) -> Result<Vec<DefinedItem>, LogError> {
+        self.ask(move |shelf| shelf.items_at(&kind, at)).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&ChangeRowStorage) -> Result<T, redb::Error> + Send + 'static,
+    ) -> Result<T, LogError> {
         self.opened().await?;
         let shared = Arc::clone(&self.0.0);
-        let read = tokio::task::spawn_blocking(move || match shared.shelf.get() {
-            Some(shelf) => shelf.read(query).map_err(|error| LogError::Unreadable(error.to_string())),
+        let asked = tokio::task::spawn_blocking(move || match shared.shelf.get() {
+            Some(shelf) => question(shelf).map_err(|error| LogError::Unreadable(error.to_string())),
             None => Err(LogError::Closed),
         });
-        read.await.unwrap_or_else(|error| Err(LogError::Unreadable(error.to_string())))
+        asked.await.unwrap_or_else(|error| Err(LogError::Unreadable(error.to_string())))
     }
 
     /// Reads on from a number, or from now on.

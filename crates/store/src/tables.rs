@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod changes;
+pub(crate) mod definitions;
 pub(crate) mod hooks;
 mod lists;
 pub(crate) mod servers;

@@ -91,7 +91,7 @@ fn complete(change: Change, owner: Option<ListOwner>, names: &ToolNames) -> (Cha
 /// a waiting change keeps all of it.
 fn weight_of(change: &Change) -> usize {
     let names = change.added.iter().chain(&change.removed).map(|name| name.as_str().len() + 24).sum::<usize>();
-    let digests = change.digests.iter().map(|(name, _)| name.as_str().len() + 56).sum::<usize>();
+    let digests = change.digests.iter().map(|(name, _, raw)| name.as_str().len() + 88 + raw.len()).sum::<usize>();
     let definitions = change.definitions.iter().map(|raw| raw.len() + 32).sum::<usize>();
     let value = |value: &Option<bytes::Bytes>| value.as_ref().map_or(0, bytes::Bytes::len);
     let field = |field: &ChangedField| field.name.len() + 88 + value(&field.before) + value(&field.after);
@@ -105,7 +105,7 @@ fn owner(server: &JournalServer) -> ListOwner {
 }
 
 fn hashes(items: Vec<ItemDigest>) -> Vec<ListedItem> {
-    items.into_iter().map(|(name, digest)| (name.as_str().into(), digest.0)).collect()
+    items.into_iter().map(|(name, digest, raw)| (name.as_str().into(), digest.0, raw)).collect()
 }
 
 /// Milliseconds are finer than anybody reads.

@@ -35,8 +35,8 @@ pub struct JournalServer {
     pub built_in: bool,
 }
 
-/// What a server calls an item, and the hash of what it says.
-pub type ItemDigest = (LocalName, Digest);
+/// What a server calls an item, the hash of what it says, and the definition as raw JSON.
+pub type ItemDigest = (LocalName, Digest, Bytes);
 
 /// What one server offers, as a whole.
 #[derive(Clone, Debug)]
@@ -130,7 +130,9 @@ fn server_of(offer: &ServerOffer) -> JournalServer {
 }
 
 fn first_listing(offer: &ServerOffer, failed: &[ListKind], occasion: JournalOccasion) -> FirstListing {
-    let list = |kind| (kind, offer.list(kind).items.iter().map(|item| (item.key.clone(), item.digest)).collect());
+    let list = |kind| {
+        (kind, offer.list(kind).items.iter().map(|item| (item.key.clone(), item.digest, item.raw.clone())).collect())
+    };
     let lists = ListKind::ALL.into_iter().filter(|kind| !failed.contains(kind)).map(list).collect();
     let JournalOccasion { commit, at_start } = occasion;
     FirstListing { time: SystemTime::now(), commit, server: server_of(offer), at_start, lists }
@@ -147,7 +149,8 @@ fn changes(before: &ServerOffer, after: Option<&ServerOffer>, commit: Option<u64
         let difference = ListDifference::between(old, new);
         let definition = |key: &LocalName, fields: &[String]| definition(old, new, key, fields);
         let keys = difference.added.iter().chain(difference.changed.iter().map(|item| &item.key));
-        let digests = keys.filter_map(|key| Some((key.clone(), new.get(key)?.digest))).collect();
+        let digests =
+            keys.filter_map(|key| new.get(key).map(|item| (key.clone(), item.digest, item.raw.clone()))).collect();
         (!difference.is_empty()).then(|| Change {
             time,
             commit,

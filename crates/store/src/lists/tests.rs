@@ -37,6 +37,7 @@ impl Model {
                 ListStep::Remove(owner, kind, name) => {
                     self.items.entry((owner, kind)).or_default().remove(&name);
                 }
+                ListStep::Say { .. } => {}
                 ListStep::Forget(owner) => {
                     self.owners.remove(&owner);
                     self.items.retain(|(of, _), _| *of != owner);
@@ -104,8 +105,8 @@ fn owner(server: &str) -> ListOwner {
     ListOwner { server: server.to_owned(), built_in: false }
 }
 
-fn items(items: &[(&str, u8)]) -> Vec<(Box<str>, ItemHash)> {
-    items.iter().map(|(name, says)| ((*name).into(), [*says; 32])).collect()
+fn items(items: &[(&str, u8)]) -> Vec<ListedItem> {
+    items.iter().map(|(name, says)| ((*name).into(), [*says; 32], Bytes::new())).collect()
 }
 
 fn words(record: &ChangeRecord) -> String {

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 use tidings_sync::Lock;
 
+use super::definitions::{self, DefinedItem, DefinitionState, ItemPlace};
 use super::lists;
 use crate::chain::{ChainPlace, ChainedLog, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
-use crate::lists::{KnownList, KnownLists, ListOwner, ListStep};
+use crate::lists::{ItemHash, KnownList, KnownLists, ListOwner, ListStep};
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
 
@@ -164,7 +165,7 @@ impl ChangeRowStorage {
                 Ok(())
             }
             Self::File(slot, _, key) => {
-                slot.run(|database| append(database, &new, steps, limits, expired, key.as_deref()))
+                slot.run(|database| append(database, &new, steps, limits, (now, expired), key.as_deref()))
             }
         }
     }
@@ -188,6 +189,30 @@ impl ChangeRowStorage {
                 Ok(gathered.finish(last))
             }
             Self::File(slot, ..) => slot.run(|database| read(database, query, last)),
+        }
+    }
+}
+
+/// What items said. Only a file keeps it.
+impl ChangeRowStorage {
+    pub(crate) fn definition(&self, digest: &ItemHash) -> Result<Option<Vec<u8>>, redb::Error> {
+        match self {
+            Self::Memory(_) => Ok(None),
+            Self::File(slot, ..) => slot.run(|database| definitions::definition(database, digest)),
+        }
+    }
+
+    pub(crate) fn history(&self, place: ItemPlace<'_>) -> Result<Vec<DefinitionState>, redb::Error> {
+        match self {
+            Self::Memory(_) => Ok(Vec::new()),
+            Self::File(slot, ..) => slot.run(|database| definitions::history(database, place)),
+        }
+    }
+
+    pub(crate) fn items_at(&self, kind: &str, at: u64) -> Result<Vec<DefinedItem>, redb::Error> {
+        match self {
+            Self::Memory(_) => Ok(Vec::new()),
+            Self::File(slot, ..) => slot.run(|database| definitions::items_at(database, kind, at)),
         }
     }
 }
@@ -216,12 +241,13 @@ fn append(
     new: &[ChangeRow],
     steps: &[ListStep],
     limits: &LogLimits,
-    expired: u64,
+    (now, expired): (u64, u64),
     key: Option<&ChainKey>,
 ) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     // In the same transaction as the records: after a crash both are there or neither is.
     lists::keep(&write, steps)?;
+    definitions::keep(&write, steps, now)?;
     {
         let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut rows = write.open_table(ROWS)?;

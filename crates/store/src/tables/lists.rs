@@ -64,6 +64,8 @@ pub(super) fn keep(write: &WriteTransaction, steps: &[ListStep]) -> Result<(), r
             ListStep::Remove(owner, kind, name) => {
                 items.remove((owner.server.as_str(), owner.built_in, kind.as_str(), &**name))?;
             }
+            // That is the matter of `definitions.rs`.
+            ListStep::Say { .. } => {}
             ListStep::Forget(owner) => {
                 owners.remove((owner.server.as_str(), owner.built_in))?;
                 let key = |kind| (owner.server.as_str(), owner.built_in, kind, "");

@@ -1,6 +1,6 @@
 //! What servers listed last is known to the next process.
 
-use tidings_store::{ItemHash, ListDelta, ListOwner, Listing};
+use tidings_store::{ListDelta, ListOwner, ListedItem, Listing};
 use tidings_testkit::TempDir;
 
 use super::*;
@@ -10,7 +10,8 @@ fn owner(server: &str) -> ListOwner {
 }
 
 fn listing(server: &str, tools: &[(&str, u8)]) -> Listing {
-    let items: Vec<(Box<str>, ItemHash)> = tools.iter().map(|(name, says)| ((*name).into(), [*says; 32])).collect();
+    let items: Vec<ListedItem> =
+        tools.iter().map(|(name, says)| ((*name).into(), [*says; 32], vec![*says].into())).collect();
     let lists = vec![("tools".into(), items), ("prompts".into(), Vec::new())];
     Listing { time: Timestamp::now(), commit: None, owner: owner(server), at_start: true, lists }
 }
@@ -28,7 +29,8 @@ async fn the_next_process_compares_with_what_was_written_with_the_last_record() 
     first.began(vec![owner("one"), owner("two")]);
     first.listed(listing("one", &[("a", 1)]));
     first.listed(listing("two", &[("x", 1)]));
-    let delta = ListDelta { owner: owner("one"), put: vec![("b".into(), [1; 32])], removed: Vec::new() };
+    let delta =
+        ListDelta { owner: owner("one"), put: vec![("b".into(), [1; 32], vec![1].into())], removed: Vec::new() };
     first.append(added("b"), Some(delta));
     first.close().await;
     drop(first);
