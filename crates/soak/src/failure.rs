@@ -12,6 +12,7 @@ pub(crate) enum SoakFailure {
     NotTheTruth { client: String, differences: Vec<String> },
     ToldTooOften { client: String, topic: SoakTopic, heard: u64, most: u64 },
     NotOnce { client: String, topic: SoakTopic, heard: u64 },
+    LedgerDiffers { client: String, what: String },
     ClientFailed { client: String },
     Busy { client: String },
     Grew { warm: Vitals, end: Vitals },
@@ -28,6 +29,7 @@ impl SoakFailure {
             Self::NotTheTruth { client, .. }
             | Self::ToldTooOften { client, .. }
             | Self::NotOnce { client, .. }
+            | Self::LedgerDiffers { client, .. }
             | Self::ClientFailed { client }
             | Self::Busy { client } => Some(client),
             _ => None,
@@ -50,6 +52,9 @@ impl fmt::Display for SoakFailure {
             }
             Self::NotOnce { client, topic, heard } => {
                 write!(f, "client {client} was told {heard} times of one change of {}", topic.name())
+            }
+            Self::LedgerDiffers { client, what } => {
+                write!(f, "of client {client} the gateway says something else: {what}")
             }
             Self::ClientFailed { client } => write!(f, "client {client} got no proper answer"),
             Self::Busy { client } => write!(f, "client {client} did not get its stream back"),

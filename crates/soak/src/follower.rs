@@ -37,6 +37,10 @@ pub(crate) struct SeenLists {
 /// The handle of a client's task.
 pub(crate) struct FollowerHandle {
     pub(crate) name: String,
+    /// What it calls itself.
+    pub(crate) called: String,
+    /// Whether it is a client of the gateway that is asked: one on stdio has a process of its own.
+    pub(crate) is_counted: bool,
     pub(crate) view: DefinitionView,
     /// Its revision is told of nothing.
     pub(crate) silent: bool,
@@ -56,7 +60,8 @@ impl FollowerHandle {
         begun: Instant,
         bell: watch::Sender<u64>,
     ) -> Self {
-        let client = client.connect().await;
+        let called = name.replace(' ', "-");
+        let client = client.name(&called).connect().await;
         let revision = client.revision();
         let messages = client.follow();
         let seen = Arc::new(Mutex::new(SeenLists {
@@ -86,6 +91,8 @@ impl FollowerHandle {
         let silent = revision == tidings_testkit::V2025_03_26;
         Self {
             name: format!("{name} ({revision})"),
+            called,
+            is_counted: !on_stdio,
             view: DefinitionView::of(&revision),
             silent,
             initial,

@@ -9,6 +9,7 @@ mod failure;
 mod follower;
 mod item;
 mod kinds;
+mod ledger;
 mod options;
 mod run;
 mod source;
@@ -57,8 +58,9 @@ async fn soak(options: &SoakOptions) -> ExitCode {
     if let Err(failure) = &outcome {
         report(&run, failure);
     }
-    let SoakRun { world, crowd, gateway, summary, .. } = run;
+    let SoakRun { world, crowd, gateway, summary, ledger, .. } = run;
     print(&world.tally, &summary, crowd.notices(), crowd.followers.len());
+    println!("ledger: agreed {} times with a client, at the end on {} notices", ledger.agreed, ledger.notices);
     crowd.end().await;
     drop(gateway);
     if outcome.is_ok() {

@@ -14,6 +14,7 @@ use crate::crowd::SoakCrowd;
 use crate::events::OfferChange;
 use crate::failure::SoakFailure;
 use crate::kinds::SoakList;
+use crate::ledger::LedgerCheck;
 use crate::visitors::VisitorTasks;
 use crate::world::SoakWorld;
 use tidings_testkit::SplitMix;
@@ -43,6 +44,7 @@ pub(crate) struct SoakRun {
     pub(crate) crowd: SoakCrowd,
     pub(crate) gateway: Gateway,
     pub(crate) summary: SoakSummary,
+    pub(crate) ledger: LedgerCheck,
     visitors: VisitorTasks,
 }
 
@@ -61,7 +63,8 @@ impl SoakRun {
         }
         let gateway = builder.serve().await;
         let crowd = SoakCrowd::begin(&gateway, begun).await;
-        Self { world, crowd, gateway, summary: SoakSummary::default(), visitors: VisitorTasks::default() }
+        let (summary, ledger) = (SoakSummary::default(), LedgerCheck::default());
+        Self { world, crowd, gateway, summary, ledger, visitors: VisitorTasks::default() }
     }
 
     /// Goes through rounds of epochs until the time is over.
@@ -90,6 +93,7 @@ impl SoakRun {
 
     async fn storm(&mut self) -> Result<(), SoakFailure> {
         self.begin_epoch("storm");
+        self.ledger.forget();
         let end = Instant::now() + STORM;
         while Instant::now() < end {
             match self.world.random.below(20) {
@@ -121,7 +125,9 @@ impl SoakRun {
             tokio::time::sleep(self.world.random.millis(0, 60)).await;
         }
         self.summary.calms += 1;
-        self.settle().await
+        self.settle().await?;
+        self.ledger.forget();
+        self.ledger.check(&self.gateway, &self.crowd).await
     }
 
     async fn single(&mut self) -> Result<(), SoakFailure> {
@@ -137,6 +143,7 @@ impl SoakRun {
             self.world.change(at, kind, change, true);
         }
         self.settle().await?;
+        self.ledger.check(&self.gateway, &self.crowd).await?;
         self.crowd.check_once(kind.topic(), change.views(), self.world.sources[at].weight())?;
         // What is polled is told when its poll is due, which says nothing about the gateway's speed.
         if !self.world.sources[at].is_polled() {

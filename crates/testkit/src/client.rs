@@ -64,6 +64,7 @@ struct ClientShared {
     revision: Mutex<String>,
     capabilities: Value,
     log_level: Option<String>,
+    name: String,
     received: AwaitedRecord<ReceivedMessage>,
     on_request: Mutex<Option<RequestHandler>>,
     ids: AtomicU64,
@@ -162,7 +163,7 @@ impl Client {
         let params = json!({
             "protocolVersion": ask_for,
             "capabilities": self.shared.capabilities,
-            "clientInfo": {"name": "testkit", "version": "1.0.0"},
+            "clientInfo": {"name": self.shared.name, "version": "1.0.0"},
         });
         let reply = self.request("initialize", params).await;
         let result = reply.result();

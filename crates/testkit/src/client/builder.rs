@@ -40,6 +40,7 @@ pub struct ClientBuilder {
     revision: String,
     capabilities: Value,
     log_level: Option<String>,
+    name: String,
     raw: bool,
     keep: Option<TempDir>,
 }
@@ -51,6 +52,7 @@ impl ClientBuilder {
             revision: LATEST_LEGACY.to_owned(),
             capabilities: json!({}),
             log_level: None,
+            name: "testkit".to_owned(),
             raw: false,
             keep: None,
         }
@@ -91,6 +93,12 @@ impl ClientBuilder {
     /// What it declares that it can do.
     pub fn capabilities(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
+        self
+    }
+
+    /// What it calls itself.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = name.to_owned();
         self
     }
 
@@ -156,6 +164,7 @@ impl ClientBuilder {
             revision: Mutex::new(self.revision.clone()),
             capabilities: self.capabilities,
             log_level: self.log_level,
+            name: self.name,
             received: AwaitedRecord::new(),
             on_request: Mutex::default(),
             ids: AtomicU64::new(1),

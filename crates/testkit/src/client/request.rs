@@ -96,7 +96,7 @@ fn modern_params(shared: &ClientShared, params: &Bytes) -> Bytes {
     let mut members = vec![
         (META_VERSION, quoted(&shared.revision())),
         (META_CAPABILITIES, shared.capabilities.to_string()),
-        (META_CLIENT, r#"{"name":"testkit","version":"1.0.0"}"#.to_owned()),
+        (META_CLIENT, format!(r#"{{"name":{},"version":"1.0.0"}}"#, quoted(&shared.name))),
     ];
     if let Some(level) = &shared.log_level {
         members.push((META_LOG_LEVEL, quoted(level)));
