@@ -51,6 +51,8 @@ enum BenchPart {
     Poll(poll::PollOptions),
     /// An MCP echo server on stdin and stdout, of both eras.
     StdioServer(stdio_server::StdioOptions),
+    /// Fills the change log of a data directory, for pages with many changes.
+    Fill(suite::FillOptions),
     /// The load client: a closed loop over keep-alive connections; prints one line of JSON.
     Load(load::LoadOptions),
 }
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Some(BenchPart::Fan(options)) => on(multi(), fan::run(options)),
         Some(BenchPart::Floor(options)) => on(multi(), floor::run(options)),
         Some(BenchPart::Static(options)) => on(multi(), static_body::run(options)),
+        Some(BenchPart::Fill(options)) => on(single(), suite::fill(options)),
         Some(BenchPart::StdioServer(options)) => stdio_server::run(options),
         None => {
             return match on(single(), suite::run(&cli.suite)) {

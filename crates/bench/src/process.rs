@@ -85,11 +85,20 @@ pub(crate) struct GatewayProcess {
 impl GatewayProcess {
     /// Starts it on a free port; does not wait for anything.
     pub(crate) fn start(binary: &Path, config: &str, folder: &Path) -> Result<Self, BenchError> {
+        let address = free_address()?;
+        Self::start_at(binary, config, folder, address, folder.join(format!("data-{}", address.port())))
+    }
+
+    fn start_at(
+        binary: &Path,
+        config: &str,
+        folder: &Path,
+        address: SocketAddr,
+        data: PathBuf,
+    ) -> Result<Self, BenchError> {
         if !binary.is_file() {
             return Err(BenchError::GatewayMissing(binary.to_owned()));
         }
-        let address = free_address()?;
-        let data = folder.join(format!("data-{}", address.port()));
         let file = folder.join(format!("gateway-{}.toml", address.port()));
         let log = folder.join(format!("gateway-{}.log", address.port()));
         std::fs::write(&file, config).map_err(BenchError::io("writing the configuration"))?;
@@ -115,7 +124,20 @@ impl GatewayProcess {
 
     /// Starts it and waits until `/readyz` says 200.
     pub(crate) async fn start_ready(binary: &Path, config: &str, folder: &Path) -> Result<Self, BenchError> {
-        let mut gateway = Self::start(binary, config, folder)?;
+        Self::until_ready(Self::start(binary, config, folder)?).await
+    }
+
+    /// The same with a data directory that has something in it.
+    pub(crate) async fn start_ready_in(
+        binary: &Path,
+        config: &str,
+        folder: &Path,
+        data: PathBuf,
+    ) -> Result<Self, BenchError> {
+        Self::until_ready(Self::start_at(binary, config, folder, free_address()?, data)?).await
+    }
+
+    async fn until_ready(mut gateway: Self) -> Result<Self, BenchError> {
         let deadline = gateway.started + READY_WITHIN;
         while Instant::now() < deadline {
             if is_ready(gateway.address).await {

@@ -268,6 +268,8 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          can not be told from chance.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
+         - The page: each screen and filter is asked for 100 times on one connection, from the request to the last byte; the row is the \
+         slowest of them. The clients listen, the log is filled before the start.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\

@@ -7,6 +7,7 @@ mod idle_watch;
 mod listen;
 mod listeners;
 mod memory;
+mod page;
 mod registry;
 mod scripts;
 mod search;
@@ -15,6 +16,8 @@ mod startup;
 mod throughput;
 mod trust;
 mod updates;
+
+pub(crate) use page::{FillOptions, fill};
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +34,7 @@ const BUSY: f64 = 0.1;
 pub(crate) struct SuiteOptions {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
     /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
-    /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify.
+    /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify, 24 and 25 the page.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.
@@ -178,6 +181,9 @@ async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<Repor
     }
     if wanted(17) {
         rows.extend(idle_watch::rows(bench).await);
+    }
+    if wanted(24) || wanted(25) {
+        rows.extend(page::rows(bench).await);
     }
     rows.sort_by_key(|row| row.case);
     Ok(rows)
