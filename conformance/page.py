@@ -17,7 +17,7 @@ from pathlib import Path
 from browser import Browser, Tab
 
 HERE = Path(__file__).parent
-SCREENS = ["/", "/changes/1", "/clients", "/follows", "/servers", "/servers/listed", "/tools", "/approvals", "/calls", "/connect"]
+SCREENS = ["/", "/changes/1", "/clients", "/follows", "/servers", "/servers/listed", "/add", "/tools", "/tools/listed/search", "/approvals", "/calls", "/connect"]
 #: So long after it was told, a client that did not list again is ignoring.
 IGNORING_SECONDS = 60
 HOSTILE = [
@@ -219,8 +219,8 @@ class Story:
         assert sum(sizes) <= 100 << 10, sizes
         assert not self.tab.complaints()
 
-    def measure_paint(self) -> None:
-        """Only measured: how long it takes says more about the machine than about the page."""
+    def measure_paint(self) -> tuple[float, float]:
+        """Only measured among the checks: how long it takes there says more about the machine than about the page."""
         def paints(address: str, times: int) -> list[float]:
             found = []
             for _ in range(times):
@@ -229,9 +229,17 @@ class Story:
                 found.append(self.tab.until(paint, "a paint"))
             return found
 
-        empty, feed = paints(f"{self.gateway.base}/healthz", 10), paints(f"{self.base}/", 20)
+        empty, feed = paints(f"{self.gateway.base}/healthz", 20), paints(f"{self.base}/", 20)
         self.numbers["first paint of the feed, median ms"] = statistics.median(feed)
         self.numbers["first paint of an empty page, median ms"] = statistics.median(empty)
+        return statistics.median(feed), statistics.median(empty)
+
+    def paint_is_soon_enough(self) -> None:
+        """For a machine that does nothing else, and a gateway that was built to be used (`--paint`)."""
+        for at in range(1, 51):
+            self.change(f"Search the code and the history, version {at}.")
+        feed, empty = self.measure_paint()
+        assert feed < 100 and feed - empty <= 40, f"the feed is painted after {feed:.0f} ms, an empty page after {empty:.0f} ms"
 
     def a_commit_reaches_the_pill_and_nothing_comes_or_goes(self) -> None:
         self.tab.go(f"{self.base}/")
@@ -249,7 +257,148 @@ class Story:
         self.numbers["commit to pill, largest ms"] = max(late)
         assert self.tab.ask(nodes) == before, "nothing comes or goes by itself"
         shift = "new Promise(done => { let sum = 0; new PerformanceObserver(l => l.getEntries().forEach(e => { if (!e.hadRecentInput) sum += e.value; })).observe({ type: 'layout-shift', buffered: true }); setTimeout(() => done(sum), 50); })"
-        self.numbers["layout shift, thousandths"] = self.tab.ask(shift) * 1_000
+        assert (moved := self.tab.ask(shift)) == 0, f"what is read moved: {moved}"
+
+    # The stream is one that the test writes to: so many events take the gateway, which sends ten messages a second, hours.
+    def a_hundred_thousand_events_leave_nothing_behind(self) -> None:
+        stub = """window.EventSource = class { constructor() { window.stream = this; setTimeout(() => this.onopen?.()); } close() {} }"""
+        script = self.tab.command("Page.addScriptToEvaluateOnNewDocument", source=stub)["identifier"]
+        try:
+            for path, expected in [("/", "document.getElementById('pill').textContent === '100000 new changes'"), ("/clients", "document.title.startsWith('(100000)')")]:
+                self.tab.go(f"{self.base}{path}")
+                self.tab.until("window.stream?.onmessage && document.getElementById('live').textContent.includes('live')", "the stream is open")
+                self.tab.ask("""window.send = (from, to) => { const last = Number(document.body.dataset.last); const known = document.querySelector('[data-client]')?.dataset.client ?? 0;
+                for (let at = from; at < to; at += 50) {
+                    const change = each => ({ seq: last + 1 + each, server: 'listed', kind: 'tools', severity: 'wording', names: ['search', `tool ${each}`] });
+                    stream.onmessage({ data: JSON.stringify(Array.from({ length: 50 }, (_, each) => change(at + each))) });
+                    const words = at % 100 ? ['wait', '◐ told', `told ${at} s ago of tools`] : ['suspect', '◆ ignoring', 'told 61 s ago of tools, and did not list since'];
+                    stream.onmessage({ data: JSON.stringify({ told: { [`${at}-tools`]: `told ${at}` }, clients: { [known]: words } }) });
+                } }; send(0, 100); window.moved = 0;
+                new PerformanceObserver(list => list.getEntries().forEach(entry => { moved += entry.value; })).observe({ type: 'layout-shift' }); 0""")
+                before = self.weight()
+                for at in range(100, 100_000, 11_100):
+                    self.tab.ask(f"send({at}, {at + 11_100}); new Promise(done => requestAnimationFrame(done))")
+                assert self.tab.ask(expected), self.tab.text()[:500]
+                after = self.weight()
+                assert after["elements"] == before["elements"] and after["nodes"] <= before["nodes"] + 8, (path, before, after)
+                grown = (after["heap"] - before["heap"]) / (1 << 20)
+                self.numbers[f"heap after 100,000 events on {path}, more MiB"] = grown
+                assert grown <= 5, (path, before, after)
+                assert self.tab.ask("new Promise(done => setTimeout(() => done(moved), 50))") == 0, path
+        finally:
+            self.tab.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+
+    def weight(self) -> dict:
+        """What the page holds, once what is not needed is gone."""
+        self.tab.command("HeapProfiler.collectGarbage")
+        heap = self.tab.command("Runtime.getHeapUsage")["usedSize"]
+        return {"heap": heap, "nodes": self.tab.command("Memory.getDOMCounters")["nodes"], "elements": self.tab.ask("document.querySelectorAll('*').length")}
+
+    # What a tool said is known for every time, and seen as each client sees it.
+    def a_tool_is_shown_as_it_was_and_as_a_client_sees_it(self) -> None:
+        self.change("Search the code, as it was.")
+        time.sleep(0.01)
+        was = time.time()
+        self.change("Search the code, as it is.")
+        self.tab.go(f"{self.base}/tools/listed/search")
+        text = self.tab.text()
+        assert "as it is" in text and "changed" in text and "first seen" in text, text
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(was)) + f".{int(was % 1 * 1000):03}Z"
+        self.tab.go(f"{self.base}/tools/listed/search?at={moment}")
+        shown = self.tab.ask("document.querySelector('main > p:nth-of-type(3)').innerText + document.querySelector('main').innerText.split('What it said')[0]")
+        assert "as it was" in shown and "Try it" not in shown, shown
+        self.tab.go(f"{self.base}/tools?at={moment}")
+        assert "as it was" in self.tab.text() and "as it is" not in self.tab.text(), self.tab.text()
+        own = self.gateway.api("/clients")["clients"][0]["id"]
+        self.tab.go(f"{self.base}/tools?as={own}")
+        assert f"client {own} sees them" in self.tab.text() and "search" in self.tab.text(), self.tab.text()
+        states = self.gateway.api("/definitions/tools/listed/search/history")["states"]
+        assert len(states) >= 3 and all(state["digest"] for state in states), states
+        kept = self.gateway.api(f"/definitions/{states[1]['digest']}")
+        assert kept["description"] == "Search the code, as it was.", kept
+
+    def press(self, label: str) -> None:
+        """A button by what it says; the page that follows is waited for."""
+        self.tab.ask("window.before = true")
+        self.tab.ask(f"[...document.querySelectorAll('main button')].find(b => b.textContent === {json.dumps(label)}).click()")
+        self.tab.until("!window.before && document.readyState === 'complete'", f"the page after {label}")
+
+    # Tried with progress, cancelled, asked and answered; what does not say that it only reads is asked for twice.
+    def a_tool_is_tried_with_progress_questions_and_cancel(self) -> None:
+        count = {"type": "object", "properties": {"steps": {"type": "integer"}}, "required": ["steps"]}
+        reads = {"readOnlyHint": True}
+        last = self.gateway.api("/changes?limit=1")["last"]
+        self.gateway.put([tool("search", "Search."), {**tool("slow", "Takes long.", annotations=reads), "inputSchema": count}, tool("ask", "Asks.", annotations=reads)])
+        eventually("recorded", lambda: self.gateway.api("/changes?limit=1")["last"] > last)
+        # Before a call is cancelled: a server on a pipe that has one still running does not say for which it asks.
+        self.tab.go(f"{self.base}/tools/listed/ask")
+        self.press("Call")
+        self.tab.until("document.querySelector('main').innerText.includes('Which colour?')", "the question is shown")
+        self.tab.ask("document.querySelector('fieldset input').value = '<b>blue</b>'")
+        self.press("Answer")
+        self.tab.until("document.querySelector('main').innerText.includes('answered') && document.querySelector('main').innerText.includes('<b>blue</b>')", "it is answered")
+        for steps, cancelled in [(8, False), (4000, True)]:
+            self.tab.go(f"{self.base}/tools/listed/slow")
+            self.tab.ask(f"document.querySelector('[name=\"arg.steps\"]').value = '{steps}'")
+            self.press("Call")
+            assert self.tab.ask("location.pathname").startswith("/tries/")
+            if cancelled:
+                self.tab.until("document.querySelector('main').innerText.includes('step ')", "progress is shown")
+                self.press("Cancel")
+                self.tab.until("document.querySelector('main').innerText.includes('○ cancelled')", "it is cancelled")
+            else:
+                self.tab.until("document.querySelector('main').innerText.includes('8 steps')", "it is answered without loading the page")
+        assert not (complaints := self.tab.complaints()), complaints
+        # Nothing says that this one only reads.
+        self.tab.go(f"{self.base}/tools/listed/search")
+        self.press("Call")
+        assert "may change or destroy" in self.tab.text() and self.tab.ask("location.pathname").endswith("/try"), self.tab.text()
+        self.press("Call it")
+        self.tab.until("document.querySelector('main').innerText.includes('● answered')", "it is called")
+        self.tab.go(f"{self.base}/calls?client=tidings-page")
+        assert self.tab.text().count("tidings-page") >= 3, self.tab.text()
+        # The same by the API, as a stream of events.
+        token = (self.gateway.data / "admin.token").read_text().strip()
+        body, headers = json.dumps({"name": "slow", "arguments": {"steps": 3}}).encode(), {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        stream = urllib.request.urlopen(urllib.request.Request(f"{self.gateway.base}/api/v1/calls", body, headers), timeout=20)
+        events = [json.loads(line[5:]) for line in stream if line.startswith(b"data:")]
+        assert events[-1]["state"] == "done" and events[-1]["result"]["content"][0]["text"] == "3 steps", events
+        assert any(event["progress"] for event in events), events
+
+    # The client listed before the tool said what it says: its call is marked, with both.
+    def a_call_from_an_outdated_list_is_marked(self) -> None:
+        self.change("Search, as the client knows it.")
+        self.attentive.list()
+        eventually("listed", lambda: any(c["name"] == "attentive" and c["state"] == "current" for c in self.gateway.api("/clients")["clients"]))
+        self.attentive.post("tools/call", {"name": "search", "arguments": {}}, 31)
+        self.change("Search, as it is in force.")
+        self.attentive.post("tools/call", {"name": "search", "arguments": {}}, 32)
+        eventually("both are recorded", lambda: len(self.gateway.api("/calls?client=attentive")["calls"]) >= 2)
+        self.tab.go(f"{self.base}/calls?client=attentive")
+        rows = self.tab.ask("[...document.querySelectorAll('tbody tr')].map(row => { row.querySelectorAll('details').forEach(d => { d.open = true; }); return row.innerText; })")
+        assert "outdated list" in rows[0] and "in force" in rows[0] and "knows" in rows[0], rows
+        assert "outdated list" not in rows[1], rows
+
+    def a_server_is_added_from_the_catalogue_and_by_hand(self) -> None:
+        self.tab.go(f"{self.base}/servers")
+        self.tab.ask("[...document.querySelectorAll('a')].find(a => a.textContent === 'Add a server').click()")
+        self.tab.until("location.pathname === '/add' && document.readyState === 'complete'", "the catalogue")
+        assert self.tab.ask("document.querySelectorAll('.row').length") >= 1
+        self.tab.go(f"{self.base}/add?q=filesystem")
+        assert self.tab.ask("document.querySelectorAll('.row').length") >= 1, self.tab.text()
+        program = f"{sys.executable} {HERE / 'listed_server.py'} {self.gateway.tools}"
+        self.tab.ask(f"document.querySelector('[name=run]').value = {json.dumps(program)}; document.querySelector('form:has([name=run]) [name=name]').value = 'byhand'")
+        self.tab.ask("window.before = true; document.querySelector('form:has([name=run]) button').click()")
+        self.tab.until("!window.before && location.pathname === '/servers/byhand' && document.readyState === 'complete'", "it is added")
+        assert "● ready" in self.tab.text(), self.tab.text()
+        self.tab.go(f"{self.base}/add")
+        self.tab.ask("document.querySelector('[name=run]').value = '/no/such/program'; document.querySelector('form:has([name=run]) [name=name]').value = 'absent'")
+        self.tab.ask("window.before = true; document.querySelector('form:has([name=run]) button').click()")
+        self.tab.until("!window.before && document.readyState === 'complete'", "it is refused")
+        assert "/no/such/program" in self.tab.text() and self.tab.ask("document.querySelector('[role=alert]') !== null"), self.tab.text()
+        token = (self.gateway.data / "admin.token").read_text().strip()
+        request = urllib.request.Request(f"{self.gateway.base}/api/v1/servers/byhand", method="DELETE", headers={"Authorization": f"Bearer {token}"})
+        urllib.request.urlopen(request, timeout=20)
 
     def hostile_text_is_text(self) -> None:
         tools = [tool(f"t{at}", text, title=text, annotations={"title": text}) for at, text in enumerate(HOSTILE)]
@@ -261,7 +410,7 @@ class Story:
         self.gateway.put([tool("search", "Search."), *changed])
         eventually("recorded", lambda: self.gateway.api("/changes?limit=1")["last"] > last)
         self.hostile = last + 1
-        for path in ["/", f"/changes/{self.hostile}", f"/changes/{last}", "/servers/listed", "/tools", "/?q=%3Cscript%3E&server=%22%3E%3Cimg%20src=x%3E"]:
+        for path in ["/", f"/changes/{self.hostile}", f"/changes/{last}", "/servers/listed", "/tools", "/tools/listed/t0", "/tools/listed/t49", "/?q=%3Cscript%3E&server=%22%3E%3Cimg%20src=x%3E"]:
             self.tab.events.clear()
             self.tab.go(f"{self.base}{path}")
             foreign = "[...document.querySelectorAll('script, img, iframe, object, embed, svg, math, video, audio, base, style, template, marquee, frame')].map(e => e.outerHTML)"
@@ -272,7 +421,8 @@ class Story:
             assert self.tab.ask(links) == [], path
             unseen = "(document.getElementById('main').innerText.match(/[\\u202a-\\u202e\\u2066-\\u2069\\u200b\\ufeff\\u001b]/g) ?? []).length"
             assert self.tab.ask(unseen) == 0, path
-            asked = [address for address in self.tab.requests() if not address.startswith((self.base, "data:,"))]
+            # The browser's own picture of a calendar is data.
+            asked = [address for address in self.tab.requests() if not address.startswith((self.base, "data:"))]
             assert not asked, asked
             assert not (complaints := self.tab.complaints()), complaints
 
@@ -286,9 +436,8 @@ class Story:
                     wide = self.tab.ask("document.documentElement.scrollWidth")
                     assert wide <= width, f"{path} overflows {width} px: {wide}"
                     assert not (complaints := self.tab.complaints()), (path, complaints)
-                    # What is wrong in one theme by its colours is so at every width.
-                    if self.axe and width == (1200 if theme == "light" else 360):
-                        wrong += [f"{path} {theme}: {json.dumps(one, ensure_ascii=False)}" for one in self.violations()]
+                    if self.axe:
+                        wrong += [f"{path} {theme} {width}: {json.dumps(one, ensure_ascii=False)}" for one in self.violations()]
         assert not wrong, "\n".join(wrong)
         self.tab.look(1200, "light")
 
@@ -339,9 +488,11 @@ class Story:
                 assert self.tab.ask("document.getElementById('live').textContent") == "", "nothing is live, and nothing says so"
             self.tab.go(f"{self.base}/servers")
             self.tab.ask("[...document.querySelectorAll('button')].find(b => b.textContent === 'Disable').form.submit()")
-            self.tab.until("document.readyState === 'complete' && document.body.innerText.includes('disabled')", "it is disabled")
+            self.tab.until("document.readyState === 'complete' && document.querySelector('h1').textContent.includes('Disable listed?')", "it asks")
+            self.tab.ask("[...document.querySelectorAll('main button')].find(b => b.textContent === 'Disable').form.submit()")
+            self.tab.until("document.readyState === 'complete' && document.querySelector('tbody').innerText.includes('disabled')", "it is disabled")
             self.tab.ask("[...document.querySelectorAll('button')].find(b => b.textContent === 'Enable').form.submit()")
-            self.tab.until("document.readyState === 'complete' && !document.body.innerText.includes('disabled')", "it is enabled")
+            self.tab.until("document.readyState === 'complete' && !document.querySelector('tbody').innerText.includes('disabled')", "it is enabled")
         finally:
             self.tab.command("Emulation.setScriptExecutionDisabled", value=False)
 
@@ -385,6 +536,7 @@ class Story:
         self.tab.go(f"{self.base}/")
         self.tab.until("document.getElementById('live').textContent.includes('live')", "the stream is open")
         self.tab.ask("window.marker = 'the same page'")
+        states = self.gateway.api("/definitions/tools/listed/search/history")["states"]
         self.gateway.kill()
         self.tab.until("document.getElementById('live').textContent.includes('lost')", "it says that it lost the gateway")
         self.gateway.start()
@@ -392,6 +544,7 @@ class Story:
         self.change()
         self.tab.until("document.getElementById('pill').textContent === '1 new change'", "exactly one is new")
         assert self.tab.ask("window.marker") == "the same page"
+        assert self.gateway.api("/definitions/tools/listed/search/history")["states"][1:] == states, "what was said is kept"
 
 
 def main() -> int:
@@ -399,10 +552,13 @@ def main() -> int:
     arguments.add_argument("--tidings", required=True)
     arguments.add_argument("--axe", type=Path, help="axe.min.js")
     arguments.add_argument("--directory", type=Path, required=True)
+    arguments.add_argument("--paint", action="store_true", help="only how soon the feed is painted")
     options = arguments.parse_args()
     began, story, passed, failed = time.monotonic(), Story(options), 0, 0
     try:
-        for name in [name for name in vars(Story) if name.count("_") >= 3 and not name.startswith("_")]:
+        checks = [name for name in vars(Story) if name.count("_") >= 3 and not name.startswith("_")]
+        measured = ["paint_is_soon_enough"]
+        for name in measured if options.paint else [name for name in checks if name not in measured]:
             try:
                 getattr(story, name)()
             except Exception:
@@ -412,7 +568,8 @@ def main() -> int:
             else:
                 passed += 1
                 print(f"PASS {name} (after {time.monotonic() - began:.1f} s)")
-        story.measure_paint()
+        if not options.paint:
+            story.measure_paint()
         for what, number in story.numbers.items():
             print(f"  {what}: {number:.1f}")
     finally:

@@ -41,13 +41,20 @@ pub(crate) fn install(children: &Children, workspace: &Workspace) -> Result<Path
     Ok(script)
 }
 
-/// Reads, keys, no scripts, hostile text, what is live, and what the page says of clients.
-pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+/// Reads, keys, no scripts, hostile text, what is live, and what the page says of clients; or only how soon it is painted.
+pub(crate) fn run(
+    children: &Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    binary: &Path,
+    paint: bool,
+) -> Result<Tally, Failure> {
     let axe = install(children, workspace)?;
     let directory = workspace.fresh_run_directory(&["browser"])?;
     let script = Invocation::new(peers.python()).arg(workspace.conformance_file("page.py"));
     let script = script.env("PYTHONUNBUFFERED", "1").deadline(DEADLINE).arg("--tidings").arg(binary);
     let script = script.arg("--axe").arg(&axe).arg("--directory").arg(&directory);
+    let script = if paint { script.arg("--paint") } else { script };
     let ended = children.capture(&script, Echo::Named("page.py"))?;
     let mut tally = Tally::from_output(&ended.output);
     if !ended.status.success() && tally.failed == 0 {

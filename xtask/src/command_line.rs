@@ -18,8 +18,9 @@ Usage: cargo xtask TASK
   real-peers [--gateway BINARY]
                         everyday, changing and slow servers behind the gateway, used by PyPI and npm clients;
                         a walk through docs/live-resources.md; and clients that people use, connected and left
-  browser [--gateway BINARY]
-                        the page in Chromium: read, by keyboard, without scripts, with hostile text, live
+  browser [--paint] [--gateway BINARY]
+                        the page in Chromium: read, by keyboard, without scripts, with hostile text, live;
+                        --paint: only how soon the feed is painted, for a release build on a machine at rest
   clients [--gateway BINARY]
                         only the last of the real peers: `tidings connect` with Claude Code, Codex, Gemini CLI and OpenCode
   other-era [--gateway BINARY]
@@ -51,7 +52,7 @@ pub(crate) enum Task {
     Test { quick: bool },
     Conformance { selection: Selection, gateway: Option<PathBuf> },
     RealPeers { gateway: Option<PathBuf> },
-    Browser { gateway: Option<PathBuf> },
+    Browser { gateway: Option<PathBuf>, paint: bool },
     Clients { gateway: Option<PathBuf> },
     OtherEra { gateway: Option<PathBuf> },
     Package { quick: bool },
@@ -96,7 +97,12 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "test" => flags(rest, &["--quick"]).map(|given| Task::Test { quick: !given.is_empty() }),
         "conformance" => conformance(rest),
         "real-peers" => named_gateway(rest).map(|gateway| Task::RealPeers { gateway }),
-        "browser" => named_gateway(rest).map(|gateway| Task::Browser { gateway }),
+        "browser" => match rest.split_first() {
+            Some((first, rest)) if first == "--paint" => {
+                named_gateway(rest).map(|gateway| Task::Browser { gateway, paint: true })
+            }
+            _ => named_gateway(rest).map(|gateway| Task::Browser { gateway, paint: false }),
+        },
         "clients" => named_gateway(rest).map(|gateway| Task::Clients { gateway }),
         "other-era" => named_gateway(rest).map(|gateway| Task::OtherEra { gateway }),
         "package" => flags(rest, &["--quick"]).map(|given| Task::Package { quick: !given.is_empty() }),

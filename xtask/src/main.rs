@@ -78,10 +78,10 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
             let peers = peers::install(&children, &workspace)?;
             real_peers::run(&children, &workspace, &peers, &gateway).map(Some)
         }
-        Task::Browser { gateway } => {
+        Task::Browser { gateway, paint } => {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
             let peers = peers::install(&children, &workspace)?;
-            browser::run(&children, &workspace, &peers, &gateway).map(Some)
+            browser::run(&children, &workspace, &peers, &gateway, *paint).map(Some)
         }
         Task::Clients { gateway } => {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;

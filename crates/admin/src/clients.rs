@@ -34,6 +34,14 @@ pub(crate) async fn list(
             clients.retain(|client| client["state"] == **state);
         }
     }
+    if let Some(before) = params.get("before") {
+        let Ok(before) = before.parse::<u64>() else {
+            return problem(StatusCode::BAD_REQUEST, &QueryFault::ClientBefore(before.clone()).to_string());
+        };
+        if let Some(clients) = all["clients"].as_array_mut() {
+            clients.retain(|client| client["id"].as_u64().is_some_and(|id| id < before));
+        }
+    }
     Json(all).into_response()
 }
 
@@ -60,6 +68,19 @@ fn absent(id: u64) -> Response {
 pub fn clients(gateway: &Gateway) -> Value {
     let since = gateway.started().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     json!({ "since": since, "clients": gateway.standing().iter().map(one).collect::<Vec<_>>() })
+}
+
+/// Some of them, in the order of `rank` and then of their numbers, and how many fit.
+pub fn clients_part(
+    gateway: &Gateway,
+    fits: impl Fn(&str) -> bool,
+    rank: impl Fn(&str) -> u8,
+    part: std::ops::Range<usize>,
+) -> (Vec<Value>, usize) {
+    let mut all = gateway.standing();
+    all.retain(|standing| fits(standing.standing.as_str()));
+    all.sort_by_key(|standing| (rank(standing.standing.as_str()), standing.client.id));
+    (all.iter().skip(part.start).take(part.len()).map(one).collect(), all.len())
 }
 
 /// One of them.
@@ -140,13 +161,14 @@ fn one(standing: &StandingClient) -> Value {
         "revision": client.revision.as_str(),
         "since": client.since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         "state": standing.standing.as_str(),
-        "reason": reason(standing),
+        "reason": client_reason(standing),
         "notices": standing.notices,
         "lists": Topic::ALL.map(list),
     })
 }
 
-fn reason(standing: &StandingClient) -> String {
+/// Why a client stands as it does, in words.
+pub fn client_reason(standing: &StandingClient) -> String {
     let owed = standing.owed.unwrap_or_default().as_secs();
     let old: Vec<&str> = standing.outdated.iter().map(|(topic, _)| topic.as_str()).collect();
     let old = old.join(", ");

@@ -4,9 +4,13 @@
 
 mod approvals;
 mod audit;
+mod calls;
 mod change_filter;
 mod changes;
 mod clients;
+mod connect;
+mod definitions;
+mod entries;
 mod events;
 mod hooks;
 mod links;
@@ -24,16 +28,21 @@ mod servers;
 mod sessions;
 mod subscriptions;
 mod tools;
+mod try_call;
 
 pub use approvals::{DecisionFault, approvals, decide, offered};
-pub use clients::{client, client_ledger, clients, deliveries};
+pub use calls::{CallsQuery, calls};
+pub use clients::{client, client_ledger, client_reason, clients, clients_part, deliveries};
+pub use definitions::{definition, millis, moment, states};
+pub use entries::entries;
 pub use events::{EventSource, respond as event_stream};
 pub use hooks::hooks;
 pub use links::{LinkRequest, PageLink, PageLinks};
 pub use offers::offers;
 pub use server_log::ServerLogs;
-pub use servers::describe;
-pub use tools::tools;
+pub use servers::{describe, describe_server, describe_some, server_states};
+pub use tools::{tools, tools_at, tools_part, tools_seen};
+pub use try_call::{CallDesk, TriedCall, TryFault, TryPhase, TryState};
 
 use std::sync::Arc;
 
@@ -48,6 +57,7 @@ use tidings_engine::{AuditedDecision, Gateway, QuotaBook};
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
 use tidings_search::{SearchControl, ToolIndex};
+use tidings_server_catalog::EntryCatalogue;
 use tidings_store::{AuditLog, ChangeLog};
 
 /// What the routes share.
@@ -63,6 +73,9 @@ struct AdminShared {
     logins: Option<Logins>,
     logs: Option<Arc<dyn ServerLogs>>,
     quotas: Arc<[Arc<QuotaBook>]>,
+    connect: Vec<(String, String)>,
+    entries: Option<Arc<dyn EntryCatalogue>>,
+    desk: CallDesk,
     keys: AccessTokens,
 }
 
@@ -77,6 +90,11 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/audit/stream", get(audit::stream)),
         (Method::POST, "/audit/verify", post(audit::verify).layer(DefaultBodyLimit::max(audit::MOST_CHECKPOINTS))),
         (Method::POST, "/batch", post(manage::batch)),
+        (Method::GET, "/calls", get(calls::list)),
+        (Method::POST, "/calls", post(try_call::begin)),
+        (Method::GET, "/calls/{id}", get(try_call::show)),
+        (Method::DELETE, "/calls/{id}", delete(try_call::cancel)),
+        (Method::POST, "/calls/{id}/answer", post(try_call::answer)),
         (Method::GET, "/changes", get(changes::list)),
         (Method::GET, "/changes/stream", get(changes::stream)),
         (Method::GET, "/changes/{seq}", get(changes::show)),
@@ -84,6 +102,11 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/clients", get(clients::list)),
         (Method::GET, "/clients/{id}", get(clients::show)),
         (Method::GET, "/clients/{id}/ledger", get(clients::ledger)),
+        (Method::GET, "/connect", get(connect::show)),
+        (Method::GET, "/definitions/{digest}", get(definitions::by_digest)),
+        (Method::GET, "/definitions/{kind}/{server}/{name}", get(definitions::show)),
+        (Method::GET, "/definitions/{kind}/{server}/{name}/history", get(definitions::history)),
+        (Method::GET, "/entries", get(entries::list)),
         (Method::POST, "/links", post(links::make)),
         (Method::GET, "/lock", get(approvals::lock)),
         (Method::GET, "/openapi.json", get(openapi::show)),
@@ -94,6 +117,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/search", get(search::show)),
         (Method::DELETE, "/search/uses", delete(search::forget)),
         (Method::GET, "/servers", get(servers::list)),
+        (Method::GET, "/servers/{name}", get(servers::show)),
         (Method::PUT, "/servers/{name}", put(manage::put)),
         (Method::DELETE, "/servers/{name}", delete(manage::delete)),
         (Method::POST, "/servers/{name}/disable", post(manage::disable)),
@@ -133,13 +157,48 @@ pub struct AdminParts {
     pub logs: Option<Arc<dyn ServerLogs>>,
     /// Whose things are counted.
     pub quotas: Vec<Arc<QuotaBook>>,
+    /// How clients are connected, one command each.
+    pub connect: Vec<(String, String)>,
+    /// Servers that could be added, where there is a catalogue of them.
+    pub entries: Option<Arc<dyn EntryCatalogue>>,
+    /// Where calls are tried.
+    pub desk: CallDesk,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
-    let AdminParts { gateway, registry, index, search, changes, audit, links, logins, logs, quotas } = parts;
+    let AdminParts {
+        gateway,
+        registry,
+        index,
+        search,
+        changes,
+        audit,
+        links,
+        logins,
+        logs,
+        quotas,
+        connect,
+        entries,
+        desk,
+    } = parts;
     let quotas = quotas.into();
-    let admin = AdminShared { gateway, registry, index, search, changes, audit, links, logins, logs, quotas, keys };
+    let admin = AdminShared {
+        gateway,
+        registry,
+        index,
+        search,
+        changes,
+        audit,
+        links,
+        logins,
+        logs,
+        quotas,
+        connect,
+        entries,
+        desk,
+        keys,
+    };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
     let api = routes
         .method_not_allowed_fallback(|| async {

@@ -14,8 +14,8 @@ pub(crate) enum QueryFault {
     /// Not a number of tools.
     #[error("`limit` must be a whole number above 0")]
     ToolLimit,
-    /// No parameter of `/tools`.
-    #[error("unknown parameter `{0}`; there are `q` and `limit`")]
+    /// No parameter of the request.
+    #[error("unknown parameter `{0}`; GET /api/v1/openapi.json says which there are")]
     UnknownParameter(String),
     /// Not a number of changes.
     #[error("limit: \"{text}\" is not a number from 1 to {most}")]
@@ -34,6 +34,27 @@ pub(crate) enum QueryFault {
     /// No state of a client.
     #[error("state: \"{0}\" is none; there are current, owed, told, ignoring, deaf, silent and unknown")]
     ClientState(String),
+    /// Not the number of a client either.
+    #[error("client: \"{0}\" is not the number of a client")]
+    ClientNumber(String),
+    /// Not the number of a client.
+    #[error("before: \"{0}\" is not the number of a client")]
+    ClientBefore(String),
+    /// Neither a time nor a day.
+    #[error("at: \"{0}\" is neither a time such as 2026-11-10T12:00:00Z nor a day such as 2026-11-10")]
+    Moment(String),
+    /// No list.
+    #[error("\"{0}\" is no list; there are tools, prompts, resources and resource_templates")]
+    Kind(String),
+    /// No client that is connected.
+    #[error("as: there is no client \"{0}\" now")]
+    NoClient(String),
+    /// No way for a call to end.
+    #[error("outcome: \"{0}\" is none; there are answered, error, cancelled and abandoned")]
+    Outcome(String),
+    /// No state of a server.
+    #[error("state: \"{0}\" is none; there are ready, connecting, failing, needs login and disabled")]
+    ServerState(String),
     /// Neither a number nor a time.
     #[error("since: {0}")]
     Since(#[from] SinceError),

@@ -1,28 +1,140 @@
 //! `GET /servers` and `GET /status`: what is configured beside what runs, one entry per server.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, Query as Params, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, ServerStatus};
 use tidings_inventory::{RegistryEntry, RegistryState};
 use tidings_proto::ListKind;
 
-use crate::AdminShared;
+use crate::query_fault::QueryFault;
+use crate::{AdminShared, problem};
 
-/// Every server with its state.
-pub(crate) async fn list(State(admin): State<AdminShared>) -> Json<Value> {
-    Json(describe(&admin.gateway, &admin.registry.state()))
+/// The words of the states.
+const STATES: [&str; 5] = ["ready", "connecting", "failing", "needs login", "disabled"];
+
+/// Every server with its state, or those that are asked for; by name where a part is asked for.
+pub(crate) async fn list(
+    State(admin): State<AdminShared>,
+    Params(params): Params<HashMap<String, String>>,
+) -> Response {
+    let wrong = |fault: QueryFault| problem(StatusCode::BAD_REQUEST, &fault.to_string());
+    let strange = params.keys().find(|key| !matches!(key.as_str(), "state" | "after" | "limit"));
+    if let Some(key) = strange {
+        return wrong(QueryFault::UnknownParameter(key.clone()));
+    }
+    if let Some(state) = params.get("state").filter(|state| !STATES.contains(&state.as_str())) {
+        return wrong(QueryFault::ServerState(state.clone()));
+    }
+    let limit = match params.get("limit").map(|limit| limit.parse().ok().filter(|limit| *limit > 0)) {
+        Some(None) => return wrong(QueryFault::ToolLimit),
+        Some(Some(limit)) => limit,
+        None => usize::MAX,
+    };
+    let state = admin.registry.state();
+    let catalogue = admin.gateway.catalogue().borrow().clone();
+    let mut known = known(&catalogue, &state);
+    known.retain(|server| params.get("state").is_none_or(|state| server.state() == state));
+    if params.contains_key("after") || params.contains_key("limit") {
+        known.sort_by_key(KnownServer::name);
+        known.retain(|server| params.get("after").is_none_or(|after| server.name() > after.as_str()));
+    }
+    let total = known.len();
+    let servers: Vec<Value> =
+        known.iter().take(limit).map(|server| server.describe(&admin.gateway, &catalogue)).collect();
+    Json(json!({ "servers": servers, "more": total > servers.len() })).into_response()
+}
+
+/// `GET /servers/{name}`.
+pub(crate) async fn show(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
+    match describe_server(&admin.gateway, &admin.registry.state(), &name) {
+        Some(server) => Json(server).into_response(),
+        None => problem(StatusCode::NOT_FOUND, &format!("there is no server \"{name}\" now")),
+    }
 }
 
 /// One server that has just been put.
 pub(crate) fn describe_one(admin: &AdminShared, name: &str) -> Value {
-    let mut all = describe(&admin.gateway, &admin.registry.state());
-    let servers = all["servers"].as_array_mut().map(std::mem::take).unwrap_or_default();
     // It may be gone again already, by somebody else's hand.
-    servers.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| json!({ "name": name }))
+    describe_server(&admin.gateway, &admin.registry.state(), name).unwrap_or_else(|| json!({ "name": name }))
+}
+
+/// One server by its name.
+pub fn describe_server(gateway: &Gateway, state: &RegistryState, name: &str) -> Option<Value> {
+    let catalogue = gateway.catalogue().borrow().clone();
+    let known = known(&catalogue, state);
+    known.iter().find(|server| server.name() == name).map(|server| server.describe(gateway, &catalogue))
+}
+
+/// The name and the state of each server.
+pub fn server_states(gateway: &Gateway, state: &RegistryState) -> Vec<(String, &'static str)> {
+    let catalogue = gateway.catalogue().borrow().clone();
+    known(&catalogue, state).iter().map(|server| (server.name().to_owned(), server.state())).collect()
+}
+
+/// Some of the servers, in the order of `rank` and then of their names, and how many fit.
+pub fn describe_some(
+    gateway: &Gateway,
+    state: &RegistryState,
+    fits: impl Fn(&str, &str) -> bool,
+    rank: impl Fn(&str) -> u8,
+    part: std::ops::Range<usize>,
+) -> (Vec<Value>, usize) {
+    let catalogue = gateway.catalogue().borrow().clone();
+    let mut known = known(&catalogue, state);
+    known.retain(|server| fits(server.name(), server.state()));
+    known.sort_by_key(|server| (rank(server.state()), server.name()));
+    let shown = known.iter().skip(part.start).take(part.len());
+    (shown.map(|server| server.describe(gateway, &catalogue)).collect(), known.len())
+}
+
+/// A server that runs, or one that is configured and does not.
+enum KnownServer<'a> {
+    /// With who added it, where that is known.
+    Running(&'a ServerStatus, Option<&'a str>),
+    Idle(&'a RegistryEntry),
+}
+
+impl<'a> KnownServer<'a> {
+    fn name(&self) -> &'a str {
+        match self {
+            Self::Running(server, _) => &server.name,
+            Self::Idle(entry) => &entry.name,
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self {
+            Self::Running(server, _) => server.state.as_str(),
+            Self::Idle(entry) if entry.enabled => "failing",
+            Self::Idle(_) => "disabled",
+        }
+    }
+
+    fn describe(&self, gateway: &Gateway, catalogue: &Catalogue) -> Value {
+        match self {
+            Self::Running(server, added_by) => one(gateway, catalogue, server, *added_by),
+            Self::Idle(entry) => not_running(entry),
+        }
+    }
+}
+
+fn known<'a>(catalogue: &'a Catalogue, state: &'a RegistryState) -> Vec<KnownServer<'a>> {
+    // By origin as well: a built-in server may have the name of one that is off.
+    let running: HashSet<(&str, &str)> =
+        catalogue.servers.iter().map(|server| (&*server.name, server.origin.as_str())).collect();
+    let idle = state.servers.iter().filter(|entry| !running.contains(&(entry.name.as_str(), entry.origin.as_str())));
+    let added: HashMap<&str, &str> =
+        state.servers.iter().filter_map(|entry| Some((entry.name.as_str(), entry.added_by.as_deref()?))).collect();
+    let running =
+        catalogue.servers.iter().map(|server| KnownServer::Running(server, added.get(&*server.name).copied()));
+    running.chain(idle.map(KnownServer::Idle)).collect()
 }
 
 /// The gateway as a whole.
@@ -89,14 +201,8 @@ fn displaced(gateway: &Gateway) -> Vec<Value> {
 /// The servers, as the API and the command line show them: those that run, then those that are configured and do not.
 pub fn describe(gateway: &Gateway, state: &RegistryState) -> Value {
     let catalogue = gateway.catalogue().borrow().clone();
-    let runs = |entry: &RegistryEntry| {
-        // By origin as well: a built-in server may have the name of one that is off.
-        catalogue.servers.iter().any(|server| *server.name == *entry.name && server.origin == entry.origin)
-    };
-    let added_by = |name: &str| state.server(name).and_then(|entry| entry.added_by.as_deref());
-    let running = catalogue.servers.iter().map(|server| one(gateway, &catalogue, server, added_by(&server.name)));
-    let idle = state.servers.iter().filter(|entry| !runs(entry)).map(not_running);
-    let servers: Vec<Value> = running.chain(idle).collect();
+    let servers: Vec<Value> =
+        known(&catalogue, state).iter().map(|server| server.describe(gateway, &catalogue)).collect();
     json!({ "servers": servers })
 }
 

@@ -88,6 +88,9 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         links: None,
         logins: None,
         logs: None,
+        connect: Vec::new(),
+        entries: None,
+        desk: tidings_admin::CallDesk::default(),
         audit: None,
         quotas: Vec::new(),
     }

@@ -441,6 +441,19 @@ impl Gateway {
         self.0.notifier.standing(self.connected())
     }
 
+    /// The catalogue as a client that is connected sees it, by its number.
+    pub fn seen_by_client(&self, id: u64) -> Option<Arc<CatalogueSnapshot>> {
+        let shared = Arc::clone(&self.0.catalogue.current().snapshot);
+        if let Some(session) = self.0.sessions.get(ClientKey(id)) {
+            // A session with links of its own sees their lists.
+            return Some(match self.0.pool.has_isolated() {
+                true => session.view().snapshot(&shared, &session.principal.scope),
+                false => shared.seen_by(&session.principal.scope),
+            });
+        }
+        Some(shared.seen_by(&self.0.notifier.scope_of_listen(FollowerId(id))?))
+    }
+
     /// What became of the notices of a commit and of one of its lists, by the commit's number. `None` if it is forgotten, or was of an
     /// earlier process.
     pub fn notices_of(&self, commit: u64, topic: Topic) -> Option<CommitNotices> {

@@ -11,6 +11,8 @@ const say = (text, lost) => { if (live.textContent !== text) live.textContent = 
 const begin = () => {
   [pill, feed, clients] = ['pill', 'feed', 'clients'].map(id => document.getElementById(id));
   pill?.addEventListener('click', event => { if (!event.ctrlKey && !event.metaKey && !event.shiftKey) { event.preventDefault(); swap(pill.href); } });
+  // A call that runs is looked at again until it is over.
+  if (document.querySelector('[data-running]')) setTimeout(() => swap(location.href, true), 400);
   for (const button of document.querySelectorAll('[data-copy]')) {
     button.hidden = false;
     button.addEventListener('click', () => navigator.clipboard.writeText(button.dataset.copy).then(() => { button.textContent = 'Copied'; }));
@@ -47,7 +49,8 @@ const state = news => {
 
 const open = () => {
   if (source || document.hidden) return;
-  source = new EventSource(`/live?since=${last}${clients ? '&want=clients' : ''}`);
+  const shown = [...document.querySelectorAll('[data-client]')].map(place => Number(place.dataset.client));
+  source = new EventSource(`/live?since=${last}${clients ? `&want=clients&clients=${shown}` : ''}`);
   source.onopen = () => { pause = 1000; say(fresh && !pill ? `● live · ${fresh} new` : '● live', false); };
   source.onmessage = event => { const news = JSON.parse(event.data); if (Array.isArray(news)) count(news); else state(news); };
   source.onerror = () => {
@@ -86,7 +89,7 @@ setInterval(() => {
 }, 10000);
 
 // What is new, without loading the page: a request of the old kind parses HTML without running any of it.
-const swap = address => {
+const swap = (address, quiet) => {
   const request = new XMLHttpRequest();
   request.open('GET', address);
   request.responseType = 'document';
@@ -94,9 +97,13 @@ const swap = address => {
     const next = request.responseXML, main = next?.getElementById('main');
     if (request.status !== 200 || !main) { location.href = address; return; }
     last = Math.max(last, Number(next.body.dataset.last)); fresh = 0;
+    const at = document.activeElement?.textContent;
     document.getElementById('main').replaceWith(document.adoptNode(main));
-    document.title = title;
+    document.title = quiet ? next.title : title;
     begin();
+    if (quiet) { [...document.querySelectorAll('main button')].find(button => button.textContent === at)?.focus({ preventScroll: true }); return; }
+    // Other clients are shown now than the stream tells of.
+    if (clients) { close(); open(); }
     document.querySelector('.row')?.focus({ preventScroll: true });
     if (document.scrollingElement) document.scrollingElement.scrollTop = 0;
   };

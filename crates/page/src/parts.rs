@@ -49,6 +49,8 @@ pub struct Shell {
     pub waiting: usize,
     /// The newest change that there is.
     pub last_change: u64,
+    /// Whether the page changes by itself, so that it is loaded again where no script does that.
+    pub refresh: bool,
 }
 
 impl Shell {
@@ -61,6 +63,7 @@ impl Shell {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     title { (title) " · Tidings" }
+                    @if self.refresh { noscript { meta http-equiv="refresh" content="1"; } }
                     link rel="icon" href="data:,";
                     link rel="stylesheet" href="/page.css";
                     script type="module" src="/page.js" {}
@@ -163,6 +166,37 @@ fn spelled(text: &str) -> Markup {
 /// The shape and the word; the colour comes last.
 pub(crate) fn severity(severity: Severity) -> Markup {
     html! { span class={ "severity " (severity.as_str()) } { (severity.shape()) " " (severity.as_str()) } }
+}
+
+/// Which part of many rows a screen shows.
+#[derive(Clone, Debug, Default)]
+pub struct PagePart {
+    /// How many come before it.
+    pub from: usize,
+    /// How many it shows.
+    pub shown: usize,
+    /// How many there are.
+    pub total: usize,
+}
+
+/// The most rows of a screen.
+pub const ROWS: usize = 50;
+
+impl PagePart {
+    /// Links to what comes before and after. `path` has its filters, if there are any.
+    pub(crate) fn pager(&self, path: &str, what: &str) -> Markup {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let end = self.from + self.shown;
+        html! {
+            @if self.shown < self.total {
+                nav.pager aria-label="Pages" {
+                    @if self.from > 0 { a href={ (path) (sign) "from=" (self.from.saturating_sub(ROWS)) } rel="prev" { "◂ Before" } " " }
+                    span.muted { (what) " " (self.from + 1) " to " (end) " of " (self.total) } " "
+                    @if end < self.total { a href={ (path) (sign) "from=" (end) } rel="next" { "More ▸" } }
+                }
+            }
+        }
+    }
 }
 
 /// A number of things.

@@ -1,9 +1,12 @@
 //! The page over HTTP: who is let in, and from what is known to what is shown. What is shown is the matter of the crate `page`.
 
 mod actions;
+mod add;
+mod beliefs;
 mod entrance;
 mod live;
 mod screens;
+mod tools;
 mod views;
 
 use std::net::SocketAddr;
@@ -15,11 +18,13 @@ use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use jiff::Timestamp;
-use tidings_admin::{LinkRequest, PageLink, PageLinks};
+use tidings_admin::{CallDesk, LinkRequest, PageLink, PageLinks};
 use tidings_engine::{Gateway, ServerState};
 use tidings_inventory::ServerRegistry;
+use tidings_login::Logins;
 use tidings_page::{Door, DoorSession, Shell};
 use tidings_search::ToolIndex;
+use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{AuditLog, ChangeLog, ChangeQuery, QueryStart};
 use tidings_sync::Lock;
 use tokio::sync::Semaphore;
@@ -56,6 +61,12 @@ pub(crate) struct PageParts {
     pub(crate) demo: Option<String>,
     pub(crate) door: Lock<Door>,
     pub(crate) streams: Arc<Semaphore>,
+    /// Servers that could be added.
+    pub(crate) entries: Arc<LocalCatalogue>,
+    /// The logins to servers, where they are kept.
+    pub(crate) logins: Option<Logins>,
+    /// Where calls are tried.
+    pub(crate) desk: CallDesk,
 }
 
 /// The beginning of a page: what can fail has failed before.
@@ -94,7 +105,12 @@ impl PageServer {
             .route("/servers", get(screens::servers))
             .route("/servers/{name}", get(screens::server))
             .route("/servers/{name}/{action}", post(actions::server))
-            .route("/tools", get(screens::tools))
+            .route("/add", get(add::show).post(add::add))
+            .route("/tools", get(tools::list))
+            .route("/tools/{server}/{local}", get(tools::show))
+            .route("/tools/{server}/{local}/try", post(tools::begin))
+            .route("/tries/{id}", get(tools::tried))
+            .route("/tries/{id}/{action}", post(tools::act))
             .route("/calls", get(screens::calls))
             .route("/approvals", get(screens::approvals).post(actions::approve))
             .route("/connect", get(screens::connect))
@@ -123,6 +139,7 @@ impl PageServer {
                 .filter(|server| matches!(server.state, ServerState::Failing | ServerState::NeedsLogin))
                 .count(),
             waiting: self.0.gateway.approvals().iter().filter(|pending| !pending.held.rejected).count(),
+            refresh: false,
             last_change: self.0.changes.read(newest).await.map_or(0, |found| found.last),
         }
     }

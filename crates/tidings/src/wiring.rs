@@ -247,6 +247,11 @@ impl PreparedGateway {
         self.logins.clone()
     }
 
+    /// Servers that could be added.
+    pub(crate) fn entries(&self) -> Arc<LocalCatalogue> {
+        Arc::clone(&self.entries)
+    }
+
     /// The webhooks, to be reached over HTTP.
     pub(crate) fn hooks(&self) -> WebhookSet {
         self.watches.hooks.clone()

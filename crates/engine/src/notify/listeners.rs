@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::FollowerId;
+use tidings_hub::scope::AccessScope;
 use tidings_proto::Revision;
 use tidings_sync::Lock;
 
@@ -38,6 +39,7 @@ struct Listen {
     revision: Revision,
     name: Option<String>,
     principal: String,
+    scope: AccessScope,
     since: SystemTime,
 }
 
@@ -94,10 +96,16 @@ impl ListNotifier {
             revision: caller.revision(),
             name: name.map(str::to_owned),
             principal: caller.principal().name.to_string(),
+            scope: caller.principal().scope.clone(),
             since: SystemTime::now(),
         };
         self.listens.lock().insert(follower, listen);
         Listed { listens: Arc::clone(&self.listens), follower }
+    }
+
+    /// What the client of an open listen may see.
+    pub(crate) fn scope_of_listen(&self, follower: FollowerId) -> Option<AccessScope> {
+        self.listens.lock().get(&follower).map(|listen| listen.scope.clone())
     }
 
     /// Every session and every open `subscriptions/listen`, the oldest first. `requests`: how many a session has in flight.

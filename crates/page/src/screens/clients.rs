@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::parts::{PagePlace, Shell, foreign};
+use crate::parts::{PagePart, PagePlace, Shell, foreign};
+use crate::screens::feed::encoded;
 
 /// One client.
 #[derive(Clone, Debug)]
@@ -59,8 +60,12 @@ pub struct ClientEventView {
 /// All clients.
 #[derive(Clone, Debug)]
 pub struct ClientsScreen {
-    /// All of them, in any order.
+    /// Some of them: trouble first.
     pub clients: Vec<ClientView>,
+    /// Which part they are.
+    pub part: PagePart,
+    /// Only those in this state; all if empty.
+    pub state: String,
     /// Since when the gateway counts.
     pub since: Timestamp,
 }
@@ -78,8 +83,13 @@ pub struct ClientScreen {
     pub since: Timestamp,
 }
 
-/// How many are shown.
-const MOST: usize = 500;
+/// The states, trouble first.
+const STATES: [&str; 7] = ["ignoring", "deaf", "owed", "told", "current", "unknown", "silent"];
+
+/// Where a state stands among the others: trouble first.
+pub fn client_rank(state: &str) -> u8 {
+    look(state).0
+}
 
 /// The shape of a state, and its class; also for pages that are open.
 pub fn client_state(state: &str) -> (&'static str, &'static str) {
@@ -107,18 +117,31 @@ fn standing(client: &ClientView) -> Markup {
 impl ClientsScreen {
     /// The page: trouble first.
     pub fn page(&self, shell: &Shell) -> String {
-        let mut clients: Vec<&ClientView> = self.clients.iter().collect();
-        clients.sort_by_key(|client| (look(&client.state).0, client.id));
+        let path = if self.state.is_empty() {
+            "/clients".to_owned()
+        } else {
+            format!("/clients?state={}", encoded(&self.state))
+        };
         let content = html! {
-            a #pill href="/clients" hidden {}
-            @if clients.is_empty() {
+            form.filters method="get" action="/clients" {
+                select name="state" aria-label="State" {
+                    option value="" { "every state" }
+                    @for state in STATES { option value=(state) selected[state == self.state] { (look(state).1) " " (state) } }
+                }
+                button { "Filter" }
+                @if !self.state.is_empty() { a href="/clients" { "All" } }
+            }
+            a #pill href=(path) hidden {}
+            @if self.clients.is_empty() && !self.state.is_empty() {
+                div.empty { p { "No client is " (foreign(&self.state)) "." } }
+            } @else if self.clients.is_empty() {
                 div.empty { p { "Nobody is connected. Modern clients are shown while they listen for changes." }
                     p { a href="/connect" { "Connect a client" } } }
             } @else {
-                div.scroll { table.stack {
+                div.scroll { table.stack.fixed {
                     thead { tr { th scope="col" { "state" } th scope="col" { "client" } th scope="col" { "speaks" } th scope="col" { "why" } } }
-                    tbody #clients data-total=(clients.len()) {
-                        @for client in clients.iter().take(MOST) {
+                    tbody #clients data-total=[self.state.is_empty().then_some(self.part.total)] {
+                        @for client in &self.clients {
                             tr.row tabindex="-1" data-href={ "/clients/" (client.id) } {
                                 td.nowrap { (standing(client)) }
                                 td { a href={ "/clients/" (client.id) } { (foreign(&client.name)) } " " span.muted { (client.kind) " " (client.id) " · " (foreign(&client.principal)) } }
@@ -128,7 +151,7 @@ impl ClientsScreen {
                         }
                     }
                 } }
-                @if clients.len() > MOST { p.muted { "… and " (clients.len() - MOST) " more: " code { "tidings clients" } } }
+                (self.part.pager(&path, "Clients"))
             }
             p.muted { "◆ ignoring: told, and not listed since. ▲ deaf: owed a notice for more than 5 s. Counted since the gateway was started, " (shell.ago(self.since)) "." }
         };

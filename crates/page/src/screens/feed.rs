@@ -343,6 +343,7 @@ mod tests {
             failing: 1,
             waiting: 2,
             last_change: 9,
+            refresh: false,
         }
     }
 

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use crate::parts::{PagePlace, Shell, foreign, plural};
+use crate::parts::{PagePart, PagePlace, Shell, foreign, plural};
 use crate::screens::feed::encoded;
+use crate::screens::tool::tool_path;
 
 /// One server.
 #[derive(Clone, Debug, Default)]
@@ -37,13 +38,29 @@ pub struct ServerView {
     pub held: usize,
     /// Whether it can be restarted and switched from here.
     pub is_ours: bool,
+    /// Whether a person can log in to it.
+    pub has_login: bool,
 }
 
 /// All servers.
 #[derive(Clone, Debug)]
 pub struct ServersScreen {
-    /// All of them, in any order.
+    /// Some of them: trouble first.
     pub servers: Vec<ServerView>,
+    /// Which part they are.
+    pub part: PagePart,
+    /// Only those in this state; all if empty.
+    pub state: String,
+    /// Only those whose name has this in it.
+    pub query: String,
+}
+
+/// The states, trouble first.
+const STATES: [&str; 5] = ["failing", "needs login", "connecting", "ready", "disabled"];
+
+/// Where a state stands among the others: trouble first.
+pub fn server_rank(state: &str) -> u8 {
+    rank(state)
 }
 
 /// One server.
@@ -112,6 +129,7 @@ impl ServerView {
         let path = format!("/servers/{}", encoded(&self.name));
         html! {
             @if self.is_ours && self.state == "disabled" { (shell.button(&format!("{path}/enable"), "Enable", &[])) }
+            @if self.has_login && self.state == "needs login" { (shell.button(&format!("{path}/login"), "Log in", &[])) }
             @if self.is_ours && self.state != "disabled" {
                 (shell.button(&format!("{path}/restart"), "Restart", &[]))
                 (shell.button(&format!("{path}/disable"), "Disable", &[]))
@@ -123,19 +141,34 @@ impl ServerView {
 impl ServersScreen {
     /// The page: trouble first.
     pub fn page(&self, shell: &Shell) -> String {
-        let mut servers: Vec<&ServerView> = self.servers.iter().collect();
-        servers.sort_by_key(|server| (rank(&server.state), server.name.clone()));
+        let filtered = !self.state.is_empty() || !self.query.is_empty();
+        let path = match filtered {
+            true => format!("/servers?state={}&q={}", encoded(&self.state), encoded(&self.query)),
+            false => "/servers".to_owned(),
+        };
         let content = html! {
-            @if servers.is_empty() {
+            form.filters method="get" action="/servers" role="search" {
+                input #search type="search" name="q" value=(self.query) placeholder="/ name" aria-label="Search servers";
+                select name="state" aria-label="State" {
+                    option value="" { "every state" }
+                    @for known in STATES { option value=(known) selected[known == self.state] { (known) } }
+                }
+                button { "Filter" }
+                @if filtered { a href="/servers" { "All" } }
+                @if shell.form_token.is_some() { a href="/add" { "Add a server" } }
+            }
+            @if self.servers.is_empty() && filtered {
+                div.empty { p { "No server fits." } }
+            } @else if self.servers.is_empty() {
                 div.empty {
-                    p { "No server is configured. Add one:" }
+                    p { "No server is configured. " a href="/add" { "Add one" } ", or:" }
                     pre { code { "tidings add NAME -- COMMAND\ntidings add NAME --url URL" } }
                 }
             } @else {
                 div.scroll { table.stack {
                     thead { tr { th scope="col" { "state" } th scope="col" { "server" } th scope="col" { "offers" } th scope="col" { "reached" } th scope="col" { "actions" } } }
                     tbody {
-                        @for server in servers {
+                        @for server in &self.servers {
                             tr.row tabindex="-1" data-href={ "/servers/" (encoded(&server.name)) } {
                                 td.nowrap { (state(&server.state)) }
                                 td { a href={ "/servers/" (encoded(&server.name)) } { (foreign(&server.name)) } (server.trouble()) }
@@ -147,6 +180,7 @@ impl ServersScreen {
                         }
                     }
                 } }
+                (self.part.pager(&path, "Servers"))
                 p.muted { "Tokens are an estimate: bytes of the tools' definitions ÷ 4." }
             }
         };
@@ -175,7 +209,7 @@ impl ServerScreen {
             @if self.tools.is_empty() { p.muted { "None." } }
             ul.rows {
                 @for (name, description) in &self.tools {
-                    li.row tabindex="-1" { code { (foreign(name)) } p { (foreign(description)) } }
+                    li.row tabindex="-1" data-href=(tool_path(&server.name, name)) { a href=(tool_path(&server.name, name)) { code { (foreign(name)) } } p { (foreign(description)) } }
                 }
             }
         };

@@ -1,9 +1,11 @@
 //! The tools, as clients find them.
 
+use jiff::Timestamp;
 use maud::html;
 
-use crate::parts::{PagePlace, Shell, foreign, plural};
+use crate::parts::{PagePart, PagePlace, Shell, foreign, plural};
 use crate::screens::feed::encoded;
+use crate::screens::tool::tool_path;
 
 /// One tool.
 #[derive(Clone, Debug)]
@@ -29,29 +31,48 @@ pub struct ToolsScreen {
     pub query: String,
     /// As many as are shown.
     pub tools: Vec<ToolView>,
-    /// How many there are in all.
-    pub total: usize,
+    /// Which part of all they are.
+    pub part: PagePart,
+    /// The client through whose eyes they are seen.
+    pub seen_by: Option<u64>,
+    /// The clients that there are: number and name.
+    pub clients: Vec<(u64, String)>,
+    /// The time that is looked at; now if there is none.
+    pub at: Option<Timestamp>,
 }
 
 impl ToolsScreen {
+    fn path(&self) -> String {
+        let at = self.at.map(|at| format!("&at={}", encoded(&at.to_string()))).unwrap_or_default();
+        let seen_by = self.seen_by.map(|id| format!("&as={id}")).unwrap_or_default();
+        format!("/tools?q={}{seen_by}{at}", encoded(&self.query))
+    }
+
     /// The page.
     pub fn page(&self, shell: &Shell) -> String {
         let content = html! {
             form.filters method="get" action="/tools" role="search" {
                 input #search type="search" name="q" value=(self.query) placeholder="/ what should it do?" aria-label="Search tools";
+                select name="as" aria-label="As a client sees them" {
+                    option value="" { "as an admin" }
+                    @for (id, name) in &self.clients { option value=(id) selected[self.seen_by == Some(*id)] { "as " (name) " " (id) } }
+                }
+                input type="datetime-local" name="at" value=[self.at.map(|at| at.strftime("%Y-%m-%dT%H:%M").to_string())] aria-label="At a time, UTC";
                 button { "Search" }
-                @if !self.query.is_empty() { a href="/tools" { "All" } }
+                @if !self.query.is_empty() || self.seen_by.is_some() || self.at.is_some() { a href="/tools" { "All" } }
             }
+            @if let Some(at) = self.at { p { "The tools that there were at " (at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()) ", by the names that their servers gave them. Other filters do not apply." } }
+            @if let Some(client) = self.seen_by { p { "As " a href={ "/clients/" (client) } { "client " (client) } " sees them." } }
             p.muted {
-                @if self.query.is_empty() { (plural(self.total, "tool")) " behind the gateway." }
+                @if self.at.is_some() { (plural(self.part.total, "tool")) "." }
+                @else if self.query.is_empty() { (plural(self.part.total, "tool")) " behind the gateway." }
                 @else { "The ranking that models get from " code { "retrieve_tools" } "." }
-                @if self.tools.len() < self.total { " The first " (self.tools.len()) " are shown: search for the others." }
             }
             @if self.tools.is_empty() { div.empty { p { "No tool fits." } } }
             ol.rows {
                 @for tool in &self.tools {
-                    li.row tabindex="-1" {
-                        p.head { code { (foreign(&tool.name)) } a.muted href={ "/servers/" (encoded(&tool.server)) } { (foreign(&tool.server)) }
+                    li.row tabindex="-1" data-href=(tool_path(&tool.server, &tool.local)) {
+                        p.head { a href=(tool_path(&tool.server, &tool.local)) { code { (foreign(&tool.name)) } } a.muted href={ "/servers/" (encoded(&tool.server)) } { (foreign(&tool.server)) }
                             a.muted href={ "/?server=" (encoded(&tool.server)) "&kind=tools&q=" (encoded(&tool.local)) } { "its changes" } }
                         p { (foreign(&tool.description)) }
                         @if !tool.arguments.is_empty() {
@@ -62,6 +83,7 @@ impl ToolsScreen {
                     }
                 }
             }
+            @if self.query.is_empty() || self.at.is_some() { (self.part.pager(&self.path(), "Tools")) }
         };
         shell.page(PagePlace::Tools, "Tools", &content)
     }

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_admin::{AdminParts, LinkRequest, PageLinks};
+use tidings_admin::{AdminParts, CallDesk, LinkRequest, PageLinks};
 use tidings_config::{ListenAddress, ListenTarget};
 use tidings_downstream::http::{self, EndpointListener, EndpointOptions};
 use tidings_store::{HookTable, ServerTable};
@@ -92,7 +92,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     inputs.logins = logins.clone();
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());
-    let consent = prepared.consent();
+    let (consent, entries, desk) = (prepared.consent(), prepared.entries(), CallDesk::default());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let archive = session_archive::of(&store);
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
@@ -122,6 +122,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         has_tokens,
         demo: demo.as_ref().map(Demo::change),
         streams: PageServer::streams(),
+        entries: entries.clone(),
+        logins: logins.clone(),
+        desk: desk.clone(),
     });
     let link = page.make_link(&LinkRequest::default())?.filter(|_| has_page).map(|link| link.url);
     let own_token = data.admin_token_file();
@@ -162,6 +165,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         links: has_page.then(|| Arc::new(page.clone()) as Arc<dyn PageLinks>),
         logs: Some(Arc::new(LogTail::of(&data))),
         quotas,
+        connect: banner::connections(&url, &address, has_tokens),
+        entries: Some(entries),
+        desk,
     };
     let mut others = tidings_admin::router(parts, access.admins, is_loopback && !has_tokens)
         .merge(hooks)

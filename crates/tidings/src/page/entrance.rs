@@ -30,6 +30,16 @@ pub(super) struct Visitor {
 pub(super) struct SentForm(Vec<(String, String)>);
 
 impl SentForm {
+    /// Every field.
+    pub(super) fn all(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(fields: &[(&str, &str)]) -> Self {
+        Self(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }

@@ -1,16 +1,15 @@
 //! `GET /live`: what is new, as it happens; with `ask=1` what is new right now. A reader resumes by number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_admin::EventSource;
-use tidings_page::ClientView;
+use tidings_engine::StandingClient;
 use tidings_store::{ChangeQuery, ChangeRecord, ChangeRow, LogTail, QueryStart};
 use tidings_wire::sse;
 use tokio::sync::OwnedSemaphorePermit;
@@ -30,7 +29,7 @@ const NAMES: usize = 8;
 /// How often numbers and states are looked at, of how many commits and clients.
 const TICK: Duration = Duration::from_millis(250);
 const COMMITS: usize = 64;
-const CLIENTS: usize = 500;
+const CLIENTS: usize = 64;
 
 pub(super) async fn follow(State(page): State<PageServer>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let query = fields(&query.unwrap_or_default());
@@ -51,7 +50,9 @@ pub(super) async fn follow(State(page): State<PageServer>, RawQuery(query): RawQ
     match page.0.changes.follow(after).await {
         Ok(tail) => {
             let wants_clients = query.iter().any(|(key, value)| key == "want" && value.contains("clients"));
-            let state = ShownState::new(page.clone(), wants_clients);
+            let named = query.iter().filter(|(key, _)| key == "clients").flat_map(|(_, ids)| ids.split(','));
+            let shown = named.filter_map(|id| id.parse().ok()).take(CLIENTS).collect();
+            let state = ShownState::new(page.clone(), wants_clients, shown);
             let news = News { tail, told: None, state, _permit: permit };
             tidings_admin::event_stream(news, page.0.gateway.draining())
         }
@@ -95,13 +96,17 @@ struct ShownState {
     due: Instant,
     version: u64,
     told: HashMap<String, String>,
-    clients: HashMap<u64, String>,
+    /// The clients that stand on the page, how each stood, and how many there were in all.
+    shown: HashSet<u64>,
+    clients: HashMap<u64, &'static str>,
+    total: usize,
 }
 
 impl ShownState {
-    fn new(page: PageServer, wants_clients: bool) -> Self {
+    fn new(page: PageServer, wants_clients: bool, shown: HashSet<u64>) -> Self {
         let due = Instant::now() + TICK;
-        Self { page, wants_clients, due, version: 0, told: HashMap::new(), clients: HashMap::new() }
+        let (told, clients) = (HashMap::new(), HashMap::new());
+        Self { page, wants_clients, due, version: 0, told, shown, clients, total: 0 }
     }
 
     /// What differs from what was last sent.
@@ -125,18 +130,25 @@ impl ShownState {
         }
         // How long ago something was makes another state of it, so these are asked each time.
         if self.wants_clients {
-            let (all, _) = views::clients(&self.page, Timestamp::now());
-            let differs = |client: &&ClientView| self.clients.get(&client.id) != Some(&client.state);
-            let changed = all.iter().filter(differs).take(CLIENTS).map(|client| {
-                let (shape, class) = tidings_page::client_state(&client.state);
-                (client.id.to_string(), json!([class, format!("{shape} {}", client.state), client.reason]))
+            let all = gateway.standing();
+            let total = all.len();
+            let shown: Vec<_> = all.into_iter().filter(|standing| self.shown.contains(&standing.client.id)).collect();
+            let differs = |standing: &&StandingClient| {
+                self.clients.get(&standing.client.id).copied() != Some(standing.standing.as_str())
+            };
+            let changed = shown.iter().filter(differs).map(|standing| {
+                let state = standing.standing.as_str();
+                let (shape, class) = tidings_page::client_state(state);
+                let reason = tidings_admin::client_reason(standing);
+                (standing.client.id.to_string(), json!([class, format!("{shape} {state}"), reason]))
             });
             let changed: serde_json::Map<String, Value> = changed.collect();
-            if !changed.is_empty() || all.len() != self.clients.len() {
+            if !changed.is_empty() || total != self.total {
                 news["clients"] = changed.into();
-                news["total"] = all.len().into();
+                news["total"] = total.into();
             }
-            self.clients = all.into_iter().map(|client| (client.id, client.state)).collect();
+            self.total = total;
+            self.clients = shown.iter().map(|standing| (standing.client.id, standing.standing.as_str())).collect();
         }
         (!news.as_object()?.is_empty()).then_some(news)
     }

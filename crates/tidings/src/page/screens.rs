@@ -7,38 +7,42 @@ use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
-use tidings_admin::ServerLogs as _;
+use tidings_admin::{CallsQuery, ServerLogs as _};
 use tidings_diff::Severity;
 use tidings_page::{
-    ApprovalsScreen, CallsScreen, ChangeScreen, ClientScreen, ClientsScreen, ConnectScreen, FeedFilter, FeedScreen,
-    FollowsScreen, ServerScreen, ServerView, ServersScreen, ToolsScreen,
+    ApprovalsScreen, CallFilter, CallRow, CallsScreen, ChangeScreen, ClientScreen, ClientsScreen, ConnectScreen,
+    FeedFilter, FeedScreen, PagePart, ROWS, ServerScreen, ServersScreen, client_rank, server_rank,
 };
 use tidings_proto::ListKind;
-use tidings_store::{AuditLog, ChangeLog, ChangeQuery, ChangeRow, LogError, QueryStart};
+use tidings_store::{ChangeLog, ChangeQuery, ChangeRow, LogError, QueryStart};
 
+use super::beliefs::Beliefs;
 use super::entrance::{Visitor, fields};
 use super::{PageServer, html, views};
 
-/// How many rows a screen has.
-const ROWS: usize = 50;
 /// How many are read at a time, and how many are looked at for one page.
 const BATCH: usize = 200;
 const MOST_SCANNED: usize = 5_000;
 const BATCH_BYTES: usize = 4 << 20;
-/// How many tools are shown.
-const TOOLS: usize = 100;
+/// How many tools of one server are shown.
+const SERVER_TOOLS: usize = 100;
 /// How many events of a client are shown, and how many clients that were told of a change.
 const EVENTS: usize = 100;
 
-struct ScreenQuery(HashMap<String, String>);
+pub(super) struct ScreenQuery(HashMap<String, String>);
 
 impl ScreenQuery {
-    fn of(raw: Option<String>) -> Self {
+    pub(super) fn of(raw: Option<String>) -> Self {
         Self(fields(&raw.unwrap_or_default()).into_iter().collect())
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         self.0.get(name).cloned().unwrap_or_default()
+    }
+
+    /// How many rows come before those that are asked for.
+    pub(super) fn from(&self) -> usize {
+        self.0.get("from").and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
     fn before(&self) -> Option<u64> {
@@ -61,53 +65,39 @@ pub(super) async fn feed(
     };
     let wanted = views::TextSearch::new(&filter.text);
     let fit = |row: &ChangeRow| {
-        let change = wanted.is_in(&row.json).then(|| views::change(&page, row))??;
+        let may_fit = views::may_have(&row.json, "server", &filter.server)
+            && views::may_have(&row.json, "kind", &filter.kind)
+            && wanted.is_in(&row.json);
+        let change = may_fit.then(|| views::change(&page, row))??;
         let fits = (filter.server.is_empty() || filter.server == change.server)
             && (filter.kind.is_empty() || filter.kind == change.kind)
             && filter.severity.is_none_or(|severity| severity == change.severity);
         fits.then_some(change)
     };
     let shell = page.shell(visitor.form_token).await;
-    let (changes, older) = match newest_first(query.before(), RowLog::Changes(&page.0.changes), fit).await {
+    let (changes, older) = match newest_first(query.before(), &page.0.changes, fit).await {
         Ok(found) => found,
         Err(error) => {
             let page = tidings_page::problem(&shell, "The change log can not be read", &error.to_string(), "/");
             return html(StatusCode::SERVICE_UNAVAILABLE, page);
         }
     };
-    let servers = views::servers(&page).into_iter().map(|server| server.name).collect();
+    let servers = views::server_names(&page);
     let (newest, demo) = (query.before().is_none(), page.0.demo.clone());
     html(StatusCode::OK, FeedScreen { changes, filter, servers, older, newest, demo }.page(&shell))
-}
-
-/// Which log is read.
-#[derive(Clone, Copy)]
-enum RowLog<'a> {
-    Changes(&'a ChangeLog),
-    Audit(&'a AuditLog),
-}
-
-impl RowLog<'_> {
-    async fn read(self, query: ChangeQuery) -> Result<Vec<ChangeRow>, LogError> {
-        let found = match self {
-            Self::Changes(log) => log.read(query).await?,
-            Self::Audit(log) => log.read(query).await?,
-        };
-        Ok(found.rows)
-    }
 }
 
 /// Rows that fit, the newest first, and where older ones begin.
 async fn newest_first<T>(
     before: Option<u64>,
-    log: RowLog<'_>,
+    log: &ChangeLog,
     fit: impl Fn(&ChangeRow) -> Option<T>,
 ) -> Result<(Vec<T>, Option<u64>), LogError> {
     let mut before = before.unwrap_or(u64::MAX);
     let (mut out, mut scanned) = (Vec::new(), 0);
     loop {
         let from = QueryStart::Before(before);
-        let rows = log.read(ChangeQuery { from, limit: BATCH, max_bytes: BATCH_BYTES }).await?;
+        let rows = log.read(ChangeQuery { from, limit: BATCH, max_bytes: BATCH_BYTES }).await?.rows;
         if rows.is_empty() {
             return Ok((out, None));
         }
@@ -144,10 +134,19 @@ pub(super) async fn change(
 }
 
 /// `GET /clients`.
-pub(super) async fn clients(State(page): State<PageServer>, Extension(visitor): Extension<Visitor>) -> Response {
+pub(super) async fn clients(
+    State(page): State<PageServer>,
+    Extension(visitor): Extension<Visitor>,
+    RawQuery(raw): RawQuery,
+) -> Response {
+    let query = ScreenQuery::of(raw);
     let shell = page.shell(visitor.form_token).await;
-    let (clients, since) = views::clients(&page, shell.now);
-    html(StatusCode::OK, ClientsScreen { clients, since }.page(&shell))
+    let (state, from) = (query.text("state"), query.from());
+    let fits = |standing: &str| state.is_empty() || state == standing;
+    let (found, total) = tidings_admin::clients_part(&page.0.gateway, fits, client_rank, from..from + ROWS);
+    let (clients, since) = (views::clients(&found), views::counted_since(&page, shell.now));
+    let part = PagePart { from, shown: clients.len(), total };
+    html(StatusCode::OK, ClientsScreen { clients, part, state, since }.page(&shell))
 }
 
 /// `GET /clients/{id}`.
@@ -157,8 +156,8 @@ pub(super) async fn client(
     Path(id): Path<u64>,
 ) -> Response {
     let shell = page.shell(visitor.form_token).await;
-    let (clients, since) = views::clients(&page, shell.now);
-    match clients.into_iter().find(|client| client.id == id) {
+    let (found, since) = (tidings_admin::client(&page.0.gateway, id), views::counted_since(&page, shell.now));
+    match found.and_then(|client| views::clients(&[client]).pop()) {
         Some(client) => {
             let (events, older) = views::client_events(&page, id, EVENTS);
             html(StatusCode::OK, ClientScreen { client, events, older, since }.page(&shell))
@@ -176,15 +175,30 @@ pub(super) async fn follows(
     Extension(visitor): Extension<Visitor>,
     RawQuery(raw): RawQuery,
 ) -> Response {
-    let server = ScreenQuery::of(raw).text("server");
+    let query = ScreenQuery::of(raw);
     let shell = page.shell(visitor.form_token).await;
-    html(StatusCode::OK, FollowsScreen { follows: views::follows(&page), server }.page(&shell))
+    let client = query.0.get("client").and_then(|id| id.parse().ok());
+    html(StatusCode::OK, views::follows(&page, &query.text("server"), client, query.from()).page(&shell))
 }
 
 /// `GET /servers`.
-pub(super) async fn servers(State(page): State<PageServer>, Extension(visitor): Extension<Visitor>) -> Response {
+pub(super) async fn servers(
+    State(page): State<PageServer>,
+    Extension(visitor): Extension<Visitor>,
+    RawQuery(raw): RawQuery,
+) -> Response {
+    let asked = ScreenQuery::of(raw);
     let shell = page.shell(visitor.form_token).await;
-    html(StatusCode::OK, ServersScreen { servers: views::servers(&page) }.page(&shell))
+    let (state, query, from) = (asked.text("state"), asked.text("q").trim().to_owned(), asked.from());
+    let lower = query.to_lowercase();
+    let fits = |name: &str, is: &str| {
+        (state.is_empty() || state == is) && (lower.is_empty() || name.to_lowercase().contains(&lower))
+    };
+    let kept = page.0.registry.state();
+    let (found, total) = tidings_admin::describe_some(&page.0.gateway, &kept, fits, server_rank, from..from + ROWS);
+    let servers = views::servers(&page, &found);
+    let part = PagePart { from, shown: servers.len(), total };
+    html(StatusCode::OK, ServersScreen { servers, part, state, query }.page(&shell))
 }
 
 /// `GET /servers/{name}`.
@@ -194,7 +208,8 @@ pub(super) async fn server(
     Path(name): Path<String>,
 ) -> Response {
     let shell = page.shell(visitor.form_token).await;
-    let Some(server) = views::servers(&page).into_iter().find(|server: &ServerView| server.name == name) else {
+    let found = tidings_admin::describe_server(&page.0.gateway, &page.0.registry.state(), &name);
+    let Some(server) = found.and_then(|server| views::servers(&page, &[server]).pop()) else {
         let detail = format!("There is no server \"{name}\" now.");
         return html(StatusCode::NOT_FOUND, tidings_page::problem(&shell, "No such server", &detail, "/servers"));
     };
@@ -206,27 +221,10 @@ pub(super) async fn server(
         let text = |key: &str| tool[key].as_str().unwrap_or_default().to_owned();
         (text("name"), text("description"))
     };
-    let tools = items.into_iter().flatten().take(TOOLS).map(|item| tool(&item.raw)).collect();
+    let tools = items.into_iter().flatten().take(SERVER_TOOLS).map(|item| tool(&item.raw)).collect();
     let logs = crate::server_log::LogTail::of(&page.0.data);
     let log = tokio::task::spawn_blocking(move || logs.tail(&name)).await.unwrap_or_default();
     html(StatusCode::OK, ServerScreen { server, tools, log }.page(&shell))
-}
-
-/// `GET /tools`.
-pub(super) async fn tools(
-    State(page): State<PageServer>,
-    Extension(visitor): Extension<Visitor>,
-    RawQuery(raw): RawQuery,
-) -> Response {
-    let query = ScreenQuery::of(raw).text("q").trim().to_owned();
-    let shell = page.shell(visitor.form_token).await;
-    let asked = (!query.is_empty()).then(|| query.clone());
-    let limit = if asked.is_some() { 20 } else { usize::MAX };
-    let found = tidings_admin::tools(&page.0.gateway, &page.0.index, asked, Some(limit)).await;
-    let found: Value = serde_json::from_str(&found).unwrap_or_default();
-    let all = found["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let tools = all.iter().take(TOOLS).map(views::tool).collect();
-    html(StatusCode::OK, ToolsScreen { query, tools, total: all.len() }.page(&shell))
 }
 
 /// `GET /calls`.
@@ -235,17 +233,26 @@ pub(super) async fn calls(
     Extension(visitor): Extension<Visitor>,
     RawQuery(raw): RawQuery,
 ) -> Response {
-    let query = ScreenQuery::of(raw);
+    let query = CallsQuery::read(&ScreenQuery::of(raw).0);
     let shell = page.shell(visitor.form_token).await;
-    let server = query.text("server");
+    let CallsQuery { client, server, tool, outcome, .. } = query.clone();
+    let filter = CallFilter { client, server, tool, outcome };
     let Some(audit) = &page.0.audit else {
-        let screen = CallsScreen { calls: Vec::new(), recorded: false, server, older: None };
+        let screen = CallsScreen { calls: Vec::new(), recorded: false, filter, older: None };
         return html(StatusCode::OK, screen.page(&shell));
     };
-    let fit = |row: &ChangeRow| views::call(row).filter(|call| server.is_empty() || call.server == server);
-    let found = newest_first(query.before(), RowLog::Audit(audit), fit).await;
-    match found {
-        Ok((calls, older)) => html(StatusCode::OK, CallsScreen { calls, recorded: true, server, older }.page(&shell)),
+    match tidings_admin::calls(audit, &query).await {
+        Ok((found, older)) => {
+            let mut calls: Vec<CallRow> = Vec::with_capacity(found.len());
+            let mut beliefs = Beliefs::default();
+            for (seq, record) in &found {
+                if let Some(mut call) = views::call(*seq, record) {
+                    call.outdated = beliefs.outdated(&page, record, &call).await;
+                    calls.push(call);
+                }
+            }
+            html(StatusCode::OK, CallsScreen { calls, recorded: true, filter, older }.page(&shell))
+        }
         Err(error) => {
             let page = tidings_page::problem(&shell, "The audit log can not be read", &error.to_string(), "/calls");
             html(StatusCode::SERVICE_UNAVAILABLE, page)

@@ -1,15 +1,17 @@
 //! From what the gateway, the logs and the API know to what screens show.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use memchr::memmem;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tidings_engine::{CommitNotices, FollowedResource};
 use tidings_page::{
     BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, FollowView,
-    HeldDefinition, NoticeCounts, NoticesView, ServerView, ToldView, ToolView,
+    FollowsScreen, HeldDefinition, NoticeCounts, NoticesView, PagePart, ROWS, ServerView, ToldView, ToolView,
+    follow_rank,
 };
 use tidings_proto::{ListKind, Topic};
 use tidings_store::{ChangeRecord, ChangeRow, FieldChange};
@@ -28,8 +30,20 @@ impl TextSearch {
     }
 
     pub(super) fn is_in(&self, json: &[u8]) -> bool {
-        self.0.is_empty() || String::from_utf8_lossy(json).to_lowercase().contains(&self.0)
+        if self.0.is_empty() {
+            return true;
+        }
+        // Thousands of records are looked at for one page.
+        if self.0.is_ascii() {
+            return memmem::find(&json.to_ascii_lowercase(), self.0.as_bytes()).is_some();
+        }
+        String::from_utf8_lossy(json).to_lowercase().contains(&self.0)
     }
+}
+
+/// Whether a record can have a member with this text as its value. Reading it as a whole takes a hundred times longer.
+pub(super) fn may_have(json: &[u8], member: &str, value: &str) -> bool {
+    value.is_empty() || memmem::find(json, format!("\"{member}\":{}", Value::from(value)).as_bytes()).is_some()
 }
 
 /// A change from its record; `None` if that can not be read.
@@ -74,16 +88,20 @@ fn field(change: FieldChange) -> ChangedFieldView {
     }
 }
 
-/// Every server, as the API describes it.
-pub(super) fn servers(page: &PageServer) -> Vec<ServerView> {
+/// The names of all servers.
+pub(super) fn server_names(page: &PageServer) -> Vec<String> {
+    let all = tidings_admin::server_states(&page.0.gateway, &page.0.registry.state());
+    all.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Servers as the API describes them.
+pub(super) fn servers(page: &PageServer, described: &[Value]) -> Vec<ServerView> {
     let catalogue = page.0.gateway.catalogue().borrow().clone();
-    let bytes: HashMap<&str, usize> = catalogue
-        .snapshot
-        .offers()
-        .iter()
+    let wanted: HashSet<&str> = described.iter().filter_map(|server| server["name"].as_str()).collect();
+    let offers = catalogue.snapshot.offers().iter().filter(|offer| wanted.contains(&*offer.name));
+    let bytes: HashMap<&str, usize> = offers
         .map(|offer| (&*offer.name, offer.list(ListKind::Tools).items.iter().map(|item| item.raw.len()).sum()))
         .collect();
-    let all = tidings_admin::describe(&page.0.gateway, &page.0.registry.state());
     let one = |server: &Value| {
         let text = |key: &str| server[key].as_str().unwrap_or_default().to_owned();
         let count = |key: &str| usize::try_from(server[key].as_u64().unwrap_or_default()).unwrap_or(usize::MAX);
@@ -106,10 +124,11 @@ pub(super) fn servers(page: &PageServer) -> Vec<ServerView> {
             warning: server["warning"].as_str().map(str::to_owned),
             failed_lists: failed.collect(),
             held: count("held"),
+            has_login: page.0.logins.is_some(),
             name,
         }
     };
-    all["servers"].as_array().into_iter().flatten().map(one).collect()
+    described.iter().map(one).collect()
 }
 
 fn counts(page: &PageServer, commit: u64, kind: &str) -> Option<NoticeCounts> {
@@ -157,9 +176,13 @@ fn past(ago: Duration) -> Option<Timestamp> {
     Timestamp::now().checked_sub(ago).ok()
 }
 
-/// Every client, as the API describes it, and since when that is counted.
-pub(super) fn clients(page: &PageServer, now: Timestamp) -> (Vec<ClientView>, Timestamp) {
-    let all = tidings_admin::clients(&page.0.gateway);
+/// Since when deliveries are counted.
+pub(super) fn counted_since(page: &PageServer, now: Timestamp) -> Timestamp {
+    Timestamp::try_from(page.0.gateway.started()).unwrap_or(now)
+}
+
+/// Clients as the API describes them.
+pub(super) fn clients(described: &[Value]) -> Vec<ClientView> {
     let seconds = |value: &Value| value.as_i64().and_then(|seconds| Timestamp::from_second(seconds).ok());
     let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
     let one = |client: &Value| {
@@ -185,8 +208,7 @@ pub(super) fn clients(page: &PageServer, now: Timestamp) -> (Vec<ClientView>, Ti
                 .collect(),
         }
     };
-    let clients = all["clients"].as_array().into_iter().flatten().map(one).collect();
-    (clients, seconds(&all["since"]).unwrap_or(now))
+    described.iter().map(one).collect()
 }
 
 /// What happened to a client, the newest first; and whether there was more.
@@ -202,13 +224,29 @@ pub(super) fn client_events(page: &PageServer, id: u64, most: usize) -> (Vec<Cli
     (events.collect(), found.older)
 }
 
-/// Every resource that is followed.
-pub(super) fn follows(page: &PageServer) -> Vec<FollowView> {
-    let (resources, followers) = page.0.gateway.followed();
+/// Resources that are followed, trouble first: those that fit, which part of them is shown, and every server that has some.
+pub(super) fn follows(page: &PageServer, server: &str, client: Option<u64>, from: usize) -> FollowsScreen {
+    let (mut resources, followers) = page.0.gateway.followed();
+    let mut servers: Vec<String> = resources.iter().map(|resource| resource.server.clone()).collect();
+    servers.dedup();
+    let of_client = client.map(|id| {
+        let own = followers.iter().filter(move |follower| follower.id == id);
+        own.flat_map(|follower| &follower.resources)
+            .map(|(server, local)| (&**server, &**local))
+            .collect::<HashSet<_>>()
+    });
+    resources.retain(|resource| {
+        (server.is_empty() || resource.server == server)
+            && of_client.as_ref().is_none_or(|own| own.contains(&(&*resource.server, &*resource.local)))
+    });
+    resources.sort_by_key(|resource| follow_rank(resource.phase.as_str()));
+    let total = resources.len();
+    let shown: Vec<FollowedResource> = resources.into_iter().skip(from).take(ROWS).collect();
+    let wanted: HashSet<(&str, &str)> = shown.iter().map(|resource| (&*resource.server, &*resource.local)).collect();
     let mut clients: HashMap<(&str, &str), Vec<(u64, String)>> = HashMap::new();
     for follower in &followers {
         let name = follower.name.as_deref().unwrap_or("a client without a name");
-        for (server, local) in &follower.resources {
+        for (server, local) in follower.resources.iter().filter(|(server, local)| wanted.contains(&(server, local))) {
             let all = clients.entry((server, local)).or_default();
             // More are only counted.
             if all.len() < 16 {
@@ -224,11 +262,13 @@ pub(super) fn follows(page: &PageServer) -> Vec<FollowView> {
         followers: resource.followers,
         clients: clients.get(&(resource.server.as_str(), &*resource.local)).cloned().unwrap_or_default(),
     };
-    resources.iter().map(one).collect()
+    let follows: Vec<FollowView> = shown.iter().map(one).collect();
+    let part = PagePart { from, shown: follows.len(), total };
+    FollowsScreen { follows, part, server: server.to_owned(), client, servers }
 }
 
-/// A tool, as the search presents it.
-pub(super) fn tool(tool: &Value) -> ToolView {
+/// A tool, as the search presents it; `local` is what its server calls it, where that is another name.
+pub(super) fn tool(tool: &Value, local: Option<String>) -> ToolView {
     let text = |key: &str| tool[key].as_str().unwrap_or_default().to_owned();
     let schema = &tool["inputSchema"];
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -237,7 +277,7 @@ pub(super) fn tool(tool: &Value) -> ToolView {
         names.map(|name| (name.clone(), required.contains(&name.as_str()))).collect();
     arguments.sort_by_key(|(_, required)| !required);
     ToolView {
-        local: local_name(&text("name"), &text("server")),
+        local: local.unwrap_or_else(|| text("name")),
         name: text("name"),
         server: text("server"),
         description: text("description"),
@@ -246,18 +286,8 @@ pub(super) fn tool(tool: &Value) -> ToolView {
     }
 }
 
-/// A name without the prefix of its server; the log has names as servers spell them.
-fn local_name(name: &str, server: &str) -> String {
-    let rest = name.strip_prefix(server).map(|rest| rest.trim_start_matches(['_', '-', '.', '/']));
-    rest.filter(|rest| !rest.is_empty()).unwrap_or(name).to_owned()
-}
-
-/// A call from its record; `None` for records of other things.
-pub(super) fn call(row: &ChangeRow) -> Option<CallRow> {
-    let record: Value = serde_json::from_slice(&row.json).ok()?;
-    if record["kind"] != "call" {
-        return None;
-    }
+/// A call from its record; `None` if that can not be read.
+pub(super) fn call(seq: u64, record: &Value) -> Option<CallRow> {
     let text = |key: &str| record[key].as_str().unwrap_or_default();
     let client = record["client"]["name"].as_str();
     let client =
@@ -267,7 +297,7 @@ pub(super) fn call(row: &ChangeRow) -> Option<CallRow> {
         outcome => outcome.to_owned(),
     };
     Some(CallRow {
-        seq: row.seq,
+        seq,
         time: text("time").parse().ok()?,
         client,
         server: text("server").to_owned(),
@@ -277,6 +307,7 @@ pub(super) fn call(row: &ChangeRow) -> Option<CallRow> {
         outcome,
         arguments: record.get("given").map(|given| serde_json::to_string_pretty(given).unwrap_or_default()),
         bytes: record["arguments"]["bytes"].as_u64(),
+        outdated: None,
     })
 }
 

@@ -169,14 +169,19 @@ async fn nothing_changes_without_the_token_of_the_form() {
         "no word of where it comes from"
     );
     assert!(!browser.page("/servers").await.1.contains("○ disabled"), "nothing was changed");
-    assert_eq!(status(browser.form("/servers/one/disable", &form)).await, 303);
+    // What takes something from clients is asked for twice.
+    assert_eq!(status(browser.form("/servers/one/disable", &form)).await, 200);
+    assert!(!browser.page("/servers").await.1.contains("○ disabled"), "nothing was changed");
+    assert_eq!(status(browser.form("/servers/one/disable", &format!("{form}&sure=1"))).await, 303);
     assert!(browser.page("/servers").await.1.contains("○ disabled"));
     let (mut looker, _) = Browser::stranger(&gateway).await;
     let link = looker.link(&gateway, &json!({ "read_only": true })).await;
     looker.come_by(&format!("/{}", link.splitn(4, '/').nth(3).unwrap())).await;
     let (status, page) = looker.page("/servers").await;
     assert!(status == 200 && !page.contains("<button>Enable"), "{page}");
-    assert_eq!(looker.send(looker.form("/servers/one/enable", &form)).await.status(), 403);
+    for path in ["/servers/one/enable", "/add", "/tools/one/echo/try", "/tries/1/cancel"] {
+        assert_eq!(looker.send(looker.form(path, &form)).await.status(), 403, "{path}");
+    }
     assert_eq!(browser.send(browser.form("/logout", &form)).await.status(), 303);
     assert_eq!(browser.page("/servers").await.0, 401, "whoever left is out");
 }
