@@ -20,6 +20,7 @@ use tidings_sync::Lock;
 use tidings_wire::{Frame, RawId, request, sse};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::events::{self, EventSource};
 use crate::{AdminShared, problem};
@@ -98,7 +99,11 @@ pub enum TryFault {
 
 /// The calls that are tried. Bounded in number and size.
 #[derive(Clone, Debug, Default)]
-pub struct CallDesk(Arc<Lock<DeskTable>>);
+pub struct CallDesk {
+    table: Arc<Lock<DeskTable>>,
+    /// Each task ends with its call, or with the gateway.
+    tasks: TaskTracker,
+}
 
 #[derive(Debug, Default)]
 struct DeskTable {
@@ -116,7 +121,7 @@ impl CallDesk {
         arguments: Value,
     ) -> Result<Arc<TriedCall>, TryFault> {
         let call = {
-            let mut table = self.0.lock();
+            let mut table = self.table.lock();
             if table.calls.values().filter(|call| !call.is_over()).count() >= RUNNING {
                 return Err(TryFault::TooMany);
             }
@@ -139,13 +144,13 @@ impl CallDesk {
             }
             call
         };
-        call.send(gateway, None);
+        call.send(&self.tasks, gateway, None);
         Ok(call)
     }
 
     /// A call by its number.
     pub fn get(&self, id: u64) -> Option<Arc<TriedCall>> {
-        self.0.lock().calls.get(&id).cloned()
+        self.table.lock().calls.get(&id).cloned()
     }
 
     /// Answers what a call asks, by key.
@@ -159,7 +164,7 @@ impl CallDesk {
             true
         });
         let remembered = asked.ok_or(TryFault::NotAsked)?;
-        call.send(gateway, Some((answers, remembered)));
+        call.send(&self.tasks, gateway, Some((answers, remembered)));
         Ok(())
     }
 
@@ -195,9 +200,9 @@ impl TriedCall {
     }
 
     /// Sends it, once more with answers where there are some. Ends with the call, with its cancelling, or with the gateway.
-    fn send(self: &Arc<Self>, gateway: &Gateway, again: Option<(Value, Value)>) {
+    fn send(self: &Arc<Self>, tasks: &TaskTracker, gateway: &Gateway, again: Option<(Value, Value)>) {
         let (call, gateway) = (Arc::clone(self), gateway.clone());
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             let ending = gateway.draining();
             tokio::select! {
                 () = call.round(&gateway, again) => {}
