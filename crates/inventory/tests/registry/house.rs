@@ -74,7 +74,7 @@ impl Journal for Feed {
                 commit: listing.commit,
                 server: listing.server.clone(),
                 kind,
-                added: items.iter().map(|(name, _)| name.clone()).collect(),
+                added: items.iter().map(|(name, ..)| name.clone()).collect(),
                 removed: Vec::new(),
                 changed: Vec::new(),
                 digests: items,
