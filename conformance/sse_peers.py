@@ -290,6 +290,15 @@ PARTS: dict[str, list[Check]] = {
 }
 
 
+async def listed(visitor: Visitor) -> None:
+    """Waits until the server's tools are there: one on a pipe is started by the gateway, which does not wait long for it."""
+    until = time.monotonic() + START_SECONDS
+    async with visitor.open() as client:
+        while not (await client.list_tools()).tools:
+            assert time.monotonic() < until, "the server did not start"
+            await asyncio.sleep(0.1)
+
+
 async def run(binary: str, directory: Path) -> tuple[int, int]:
     passed = failed = 0
 
@@ -322,6 +331,7 @@ async def run(binary: str, directory: Path) -> tuple[int, int]:
     # In the modern era, which it speaks on a pipe, FastMCP asks nothing and serves no subscriptions.
     words = f"command = {json.dumps(command)}\nargs = {json.dumps(arguments)}\nera = \"legacy\"\n"
     with gateway(binary, place, f"[servers.pipe]\n{words}") as base:
+        await listed(Visitor("sse", base))
         for story in [*EVERYTHING[:-1], leaving]:
             await check(f"server on a pipe, sse client: {story.__name__}", story(Visitor("sse", base), piped))
     return passed, failed
