@@ -29,8 +29,18 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 6] = [everyday, changing, approving, writing, racing, authorization];
-    let others: [Script; 9] =
-        [restarting, http_and_sse, apps, questions, tasks, other_era_suite, logins, walk, connected_clients];
+    let others: [Script; 10] = [
+        restarting,
+        http_and_sse,
+        apps,
+        questions,
+        tasks,
+        killed_servers,
+        other_era_suite,
+        logins,
+        walk,
+        connected_clients,
+    ];
     let lane = |scripts: &[Script]| {
         let mut tally = Tally::default();
         for script in scripts {
@@ -210,6 +220,15 @@ fn questions(children: &Children, workspace: &Workspace, peers: &Peers, binary: 
 /// A tool that has to be a task, and SDK clients of which some know tasks.
 fn tasks(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     npm_story("tasks", children, workspace, peers, binary)
+}
+
+/// Servers that are killed in the middle of a task, and while a call waits for its client.
+fn killed_servers(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["killed-peers"])?;
+    let script =
+        python(workspace, peers, "killed_peers.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
+    let script = script.arg("--node").arg(peers.node()).arg("--everything").arg(peers.script("server-everything"));
+    count(children, &script.arg("--directory").arg(&directory))
 }
 
 /// A server that wants a login, a provider of others, and the way of a person through it.
