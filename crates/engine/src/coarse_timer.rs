@@ -27,7 +27,10 @@ impl CoarseTimer {
     pub(crate) async fn beat(&self) {
         // Made before `wanted` is set: `notify_waiters` keeps no permit, and a beat in between would be missed.
         let beat = self.beat.notified();
-        self.wanted.store(true, Ordering::SeqCst);
+        // Every call comes here: as long as it is set already, the cores do not have to take its cache line from each other.
+        if !self.wanted.load(Ordering::SeqCst) {
+            self.wanted.store(true, Ordering::SeqCst);
+        }
         if !self.running.load(Ordering::SeqCst) {
             self.start.notify_one();
         }
