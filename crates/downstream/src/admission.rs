@@ -119,7 +119,10 @@ pub(crate) fn admit_modern(
             let value = frame
                 .param_str(&[param])
                 .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{param} must be a string")))?;
-            mirrors(headers.all, &NAME, "Mcp-Name", &value)?;
+            // Published clients of the extension leave it out where it would be a task; one that is there has to agree.
+            if !matches!(method, Some(Method::Task(_))) || headers.all.contains_key(&NAME) {
+                mirrors(headers.all, &NAME, "Mcp-Name", &value)?;
+            }
         }
     }
     // Only now: the headers of unknown methods are compared too.

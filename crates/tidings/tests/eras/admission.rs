@@ -104,6 +104,21 @@ async fn headers_that_contradict_the_body_are_refused() {
     }
 }
 
+// bridging A4, B7: the client of fastmcp-tasks 4.1.2 does not name the task in a header.
+#[tokio::test]
+async fn a_task_may_go_without_its_header_and_not_with_a_wrong_one() {
+    let (_server, gateway) = gateway().await;
+    let client = Client::http(gateway.url()).raw().connect().await;
+    let declared = json!({VERSION: MODERN, CAPABILITIES: {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let ask = || body(method, declared.clone(), json!({"taskId": "t1.none", "inputResponses": {}}));
+        let bare = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
+        // Let in, and then nobody here has tasks.
+        refused(&client.post_raw(ask(), &bare).await, 404, -32601);
+        refused(&client.post_raw(ask(), &[bare[0], bare[1], ("mcp-name", "t1.other")]).await, 400, -32020);
+    }
+}
+
 // bridging 0.1, A4
 #[tokio::test]
 async fn requests_of_no_era_and_answers_of_modern_clients_are_refused() {
