@@ -216,11 +216,14 @@ const endTokens = async () => {
   for (const token of secrets) await (await provider.AccessToken.find(token))?.destroy();
 };
 
-/** Everything that the gateway wrote, and everything that it said. */
+/** Everything that the gateway wrote into its files; sockets hold nothing and can not be opened. */
 function written(folder = data) {
-  const entries = readdirSync(folder, { withFileTypes: true });
-  const files = entries.map((entry) => (entry.isDirectory() ? written(join(folder, entry.name)) : readFileSync(join(folder, entry.name), 'latin1')));
-  return files.join('\n');
+  const text = (entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return written(path);
+    return entry.isFile() ? readFileSync(path, 'latin1') : '';
+  };
+  return readdirSync(folder, { withFileTypes: true }).map(text).join('\n');
 }
 
 await serve();
