@@ -29,7 +29,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 6] = [everyday, changing, approving, writing, racing, authorization];
-    let others: [Script; 10] = [
+    let others: [Script; 11] = [
         restarting,
         http_and_sse,
         apps,
@@ -38,6 +38,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
         killed_servers,
         other_era_suite,
         logins,
+        providers,
         walk,
         connected_clients,
     ];
@@ -234,6 +235,11 @@ fn killed_servers(children: &Children, workspace: &Workspace, peers: &Peers, bin
 /// A server that wants a login, a provider of others, and the way of a person through it.
 fn logins(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     npm_story("login", children, workspace, peers, binary)
+}
+
+/// Clients that come in with tokens of a provider of others.
+fn providers(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    npm_story("provider", children, workspace, peers, binary)
 }
 
 /// The suite's scenarios about authorization by name, with the gateway as the client that logs in.

@@ -52,8 +52,8 @@ use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use tidings_downstream::auth::AccessTokens;
-use tidings_engine::{AuditedDecision, Gateway, QuotaBook};
+use tidings_engine::{AuditedDecision, Gateway};
+use tidings_identity::{Door, RefusedToken};
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
 use tidings_search::{SearchControl, ToolIndex};
@@ -72,11 +72,11 @@ struct AdminShared {
     links: Option<Arc<dyn PageLinks>>,
     logins: Option<Logins>,
     logs: Option<Arc<dyn ServerLogs>>,
-    quotas: Arc<[Arc<QuotaBook>]>,
     connect: Vec<(String, String)>,
     entries: Option<Arc<dyn EntryCatalogue>>,
     desk: CallDesk,
-    keys: AccessTokens,
+    clients: Door,
+    keys: Door,
 }
 
 /// The routes of the API. `openapi.json` describes each of them, and no other.
@@ -155,18 +155,18 @@ pub struct AdminParts {
     pub logins: Option<Logins>,
     /// What was logged, where that is kept.
     pub logs: Option<Arc<dyn ServerLogs>>,
-    /// Whose things are counted.
-    pub quotas: Vec<Arc<QuotaBook>>,
     /// How clients are connected, one command each.
     pub connect: Vec<(String, String)>,
     /// Servers that could be added, where there is a catalogue of them.
     pub entries: Option<Arc<dyn EntryCatalogue>>,
     /// Where calls are tried.
     pub desk: CallDesk,
+    /// Lets clients in, and counts what they have.
+    pub clients: Door,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
-pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
+pub fn router(parts: AdminParts, keys: Door, open: bool) -> Router {
     let AdminParts {
         gateway,
         registry,
@@ -177,12 +177,11 @@ pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
         links,
         logins,
         logs,
-        quotas,
         connect,
         entries,
         desk,
+        clients,
     } = parts;
-    let quotas = quotas.into();
     let admin = AdminShared {
         gateway,
         registry,
@@ -193,10 +192,10 @@ pub fn router(parts: AdminParts, keys: AccessTokens, open: bool) -> Router {
         links,
         logins,
         logs,
-        quotas,
         connect,
         entries,
         desk,
+        clients,
         keys,
     };
     let routes = api().into_iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
@@ -229,12 +228,15 @@ async fn ready(State(admin): State<AdminShared>) -> Response {
 
 async fn authorise(State(admin): State<AdminShared>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
-    match admin.keys.principal(given) {
-        Some(principal) if principal.is_admin() && request.method() == Method::GET => return next.run(request).await,
-        Some(principal) if principal.is_admin() => {
+    // Owned, because the request is handed on.
+    let given = given.map(<[u8]>::to_vec);
+    let entered = admin.keys.enter(given.as_deref()).await;
+    match entered {
+        Ok(principal) if principal.is_admin() && request.method() == Method::GET => return next.run(request).await,
+        Ok(principal) if principal.is_admin() => {
             // For whoever has to know who asks.
             let mut request = request;
-            request.extensions_mut().insert(principal.clone());
+            request.extensions_mut().insert((*principal).clone());
             let principal = principal.name.to_string();
             let done = format!("{} {}", request.method(), request.uri().path());
             let response = next.run(request).await;
@@ -242,12 +244,15 @@ async fn authorise(State(admin): State<AdminShared>, request: Request, next: Nex
             admin.gateway.record_decision(AuditedDecision::Administration { principal, request: done, status });
             return response;
         }
-        Some(principal) => {
+        Ok(principal) => {
             let name = &principal.name;
             let detail = format!("the token \"{name}\" of [auth] does not open this; that needs one with admin = true");
             return problem(StatusCode::FORBIDDEN, &detail);
         }
-        None => {}
+        Err(refused @ RefusedToken::Silent) => {
+            return problem(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string());
+        }
+        Err(_) => {}
     }
     let mut response = problem(
         StatusCode::UNAUTHORIZED,

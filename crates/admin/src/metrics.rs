@@ -15,7 +15,7 @@ use crate::AdminShared;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures(), &admin.quotas))
+    ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures(), &admin.clients.books()))
 }
 
 /// Everything that is counted, as text.

@@ -176,7 +176,8 @@ fn seconds(time: SystemTime) -> u64 {
 
 /// Who has how much of what may be had: only those who have some, or were refused.
 fn quotas(admin: &AdminShared) -> Vec<Value> {
-    let measures = admin.quotas.iter().flat_map(|book| book.measures());
+    let books = admin.clients.books();
+    let measures = books.iter().flat_map(|book| book.measures());
     let measures = measures.filter(|measure| measure.used > 0 || measure.refused > 0);
     let shown = measures.map(|measure| {
         let (used, limit, refused) = (measure.used, measure.limit, measure.refused);

@@ -9,8 +9,8 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use tidings_admin::AdminParts;
 use tidings_config::{Config, ServerConfig};
-use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Gateway, GatewayStart, Names, Origin, Principal, ServerPlan, Settings};
+use tidings_identity::{Door, DoorSettings, StaticToken};
 use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
@@ -92,17 +92,18 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         entries: None,
         desk: tidings_admin::CallDesk::default(),
         audit: None,
-        quotas: Vec::new(),
+        clients: Door::default(),
     }
 }
 
 /// `secret` is an admin's, `guest` is not.
-fn keys() -> AccessTokens {
+fn keys() -> Door {
     let guest = AccessScope::new(vec!["*".to_owned()], false, |_, _| true);
-    AccessTokens::new(vec![
-        AccessToken::of("secret", Principal::new("owner", AccessScope::everything())),
-        AccessToken::of("guest", Principal::new("guest", guest)),
-    ])
+    let tokens = vec![
+        StaticToken::of("secret", Principal::new("owner", AccessScope::everything())),
+        StaticToken::of("guest", Principal::new("guest", guest)),
+    ];
+    Door::closed(DoorSettings { tokens, ..DoorSettings::default() })
 }
 
 /// The status and content type of the metrics, asked for with this token.

@@ -194,7 +194,4 @@ pub enum UnrunnablePart {
     /// Several processes as one.
     #[error("this build does not form clusters yet; remove the section")]
     Cluster,
-    /// Tokens of an identity provider.
-    #[error("this build does not verify JWTs yet; remove the key and use `tokens`")]
-    Jwt,
 }

@@ -36,7 +36,9 @@ pub use find::{ConfigOrigin, FoundConfig, candidates, place_of, user_file};
 pub use lock::{LockFile, LockFileFault, LockedItem, LockedServer};
 pub use outline::outline;
 pub use plan::audit::AuditSettings;
-pub use plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
+pub use plan::auth::{
+    AuthSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings, TokenSettings,
+};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{

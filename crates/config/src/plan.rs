@@ -72,9 +72,6 @@ impl Config {
             let place = self.places.get(&key).cloned().unwrap_or_default();
             notices.push(ConfigNotice { place, key, part });
         };
-        if self.auth.as_ref().is_some_and(|auth| auth.jwt.is_some()) {
-            add("auth.jwt".to_owned(), UnrunnablePart::Jwt);
-        }
         if self.cluster.is_some() {
             add("cluster".to_owned(), UnrunnablePart::Cluster);
         }

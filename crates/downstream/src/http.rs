@@ -4,6 +4,7 @@
 mod body;
 mod cancel_safe;
 mod connections;
+mod credential_end;
 mod endpoint;
 mod guard;
 mod legacy;
@@ -31,6 +32,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tidings_engine::{AuditedDecision, Gateway};
+use tidings_identity::Door;
 use tidings_wire::MessageBudget;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,7 +41,6 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::DRAIN;
-use crate::auth::AccessTokens;
 use connections::{ConnectionPlace, Connections, TakenPlace};
 use endpoint::HttpEndpoint;
 use peer::LoopbackPeer;
@@ -58,7 +59,7 @@ const LONGEST_PATH: usize = 100;
 #[derive(Clone)]
 pub struct EndpointOptions {
     /// Who may come in.
-    pub tokens: AccessTokens,
+    pub door: Door,
     /// Whether only this machine can connect, so that foreign `Host` headers are an attack.
     pub loopback: bool,
     /// A host name by which only this machine reaches the gateway, besides `localhost` and the loopback addresses.
@@ -87,7 +88,7 @@ pub struct EndpointOptions {
 impl Default for EndpointOptions {
     fn default() -> Self {
         Self {
-            tokens: AccessTokens::default(),
+            door: Door::default(),
             loopback: true,
             own_name: None,
             max_sessions: 10_000,
@@ -150,6 +151,7 @@ pub async fn serve(
     // Before the first connection is taken: a client that comes back at once must find its session.
     endpoint.read_archive().await;
     let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
+    connections.spawn(Arc::clone(&endpoint).end_unadmitted_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
     let accept = async |listener: EndpointListener| {
         loop {

@@ -4,7 +4,6 @@
 //! names or routes.
 
 mod admission;
-pub mod auth;
 mod batch;
 pub mod http;
 mod outbox;

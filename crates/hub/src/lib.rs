@@ -37,6 +37,7 @@ pub mod session_view;
 pub mod subscriptions;
 pub mod task_questions;
 pub mod tasks;
+pub mod who;
 
 pub use backoff::RetryBackoff;
 pub use id_map::IdMap;

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use crate::who::PersonFacts;
+
 /// Who may use a server at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerAudience {
@@ -28,6 +30,8 @@ struct ScopeRights {
     matches: fn(&str, &str) -> bool,
     all_names: bool,
     admin: bool,
+    /// What rules can ask about whoever has it; nothing for the person at this machine.
+    facts: PersonFacts,
 }
 
 // One instance for the whole process: `PartialEq` compares pointers first.
@@ -43,7 +47,26 @@ impl AccessScope {
         patterns.dedup();
         let all_names = patterns.iter().any(|pattern| pattern == ALL);
         // An `Arc`: scopes are keys of views, and are cloned often.
-        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin }))
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts: PersonFacts::default() }))
+    }
+
+    /// The same rights of somebody of whom this is known.
+    #[must_use]
+    pub fn of_person(&self, facts: PersonFacts) -> Self {
+        let ScopeRights { patterns, matches, all_names, admin, .. } = &*self.0;
+        let (patterns, matches, all_names, admin) = (patterns.clone(), *matches, *all_names, *admin);
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts }))
+    }
+
+    /// What is known of whoever has it.
+    pub fn facts(&self) -> &PersonFacts {
+        &self.0.facts
+    }
+
+    /// Whether both may use the same servers and change as much, whoever they are.
+    pub(crate) fn same_rights(&self, other: &Self) -> bool {
+        // The matching function is not compared: every scope that is made from a configuration has the same one.
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
     }
 
     /// All servers, and every right.
@@ -75,8 +98,7 @@ impl AccessScope {
 
 impl PartialEq for AccessScope {
     fn eq(&self, other: &Self) -> bool {
-        // The matching function is not compared: every scope that is made from a configuration has the same one.
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
+        Arc::ptr_eq(&self.0, &other.0) || (self.same_rights(other) && self.0.facts == other.0.facts)
     }
 }
 

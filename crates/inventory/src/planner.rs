@@ -15,6 +15,11 @@ pub trait ServerPlanner: Send + Sync + 'static {
     /// What to run for the watches of a configuration, or what is wrong with one of them. A plan may come to nothing; then this is asked
     /// again.
     fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault>;
+
+    /// Who may come in by a configuration, and see what; called when everything else of it is applied. Or what is wrong with it.
+    fn access(&self, _config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
+        Ok(Box::new(|| {}))
+    }
 }
 
 /// The built-in server of all watches.

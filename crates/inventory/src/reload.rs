@@ -52,6 +52,8 @@ impl ServerRegistry {
         let config = config.map_err(|error| ReloadFault::Reading(error.to_string()))??;
         let read = begun.elapsed();
         let file = server_file(&config, &self.desired().await.sources.file);
+        // Before anything is changed: a file that is wrong in this changes nothing.
+        let mut access = Some(self.0.planner.access(&config)?);
         loop {
             let (mine, mut todo, generation, watches) = self.hold_what_differs(&config, &file).await;
             let mut committed = None;
@@ -95,6 +97,9 @@ impl ServerRegistry {
                 // After the commit: the watches of the new configuration take over only when everything else has.
                 // `reloading` is still held, so no other reading of the file comes in between.
                 committed();
+            }
+            if let Some(access) = access.take() {
+                access();
             }
             let changed = begun.elapsed() - read - compared;
             tracing::debug!(?read, ?compared, ?changed, "configuration applied");
@@ -141,7 +146,8 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[audit]", first.audit != now.audit),
         ("[page]", first.page != now.page),
         ("[quotas]", first.quotas != now.quotas),
-        ("[auth]", first.auth != now.auth),
+        // What is in it applies at once; that it comes or goes does not.
+        ("[auth]", first.auth.is_some() != now.auth.is_some()),
         ("[cluster]", first.cluster != now.cluster),
     ];
     sections.into_iter().filter(|(_, differs)| *differs).map(|(section, _)| section).collect()

@@ -1,51 +1,101 @@
 //! Who may come in: the tokens of `[auth]`, and the key of the data directory.
 
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse as _;
+use axum::routing::get;
 use tidings_config::{Config, QuotaSettings, glob_matches};
-use tidings_downstream::auth::{AccessToken, AccessTokens};
 use tidings_engine::{AccessScope, Principal, QuotaLimits};
+use tidings_hub::who::PersonFacts;
+use tidings_identity::{Door, DoorSettings, METADATA, StaticToken};
+use tidings_inventory::WatchFault;
 
-use crate::failure::CommandFailure;
-
-/// Who may use what.
-pub(crate) struct AccessSettings {
-    /// The tokens that open the MCP endpoint.
-    pub(crate) clients: AccessTokens,
+/// Who may use what, now and after the file was read again.
+#[derive(Clone)]
+pub(crate) struct AccessControl {
+    /// Opens the MCP endpoint.
+    pub(crate) clients: Door,
     /// The API, for those of them who are admins.
-    pub(crate) admins: AccessTokens,
+    pub(crate) admins: Door,
+    /// The key of the data directory.
+    admin_token: String,
+    /// The address of the gateway, as clients know it.
+    base: String,
+    /// Whether there was `[auth]` at the start.
+    has_auth: bool,
 }
 
-/// The configured tokens, and that of the data directory: whoever can read it is the owner of this gateway.
-pub(crate) fn of(config: &Config, admin_token: &str) -> Result<AccessSettings, CommandFailure> {
-    // One person alone is counted only where that is asked for; several are kept from each other's way in any case.
-    let quotas = config.quotas.or_else(|| config.auth.is_some().then(QuotaSettings::default)).map(limits);
-    let counted = |principal: Principal| match quotas {
-        Some(quotas) => principal.counted(quotas),
-        None => principal,
-    };
-    let own = AccessToken::of(admin_token, counted(Principal::new("local", AccessScope::everything())));
-    let Some(auth) = &config.auth else {
+impl AccessControl {
+    /// The configured tokens and providers, and the key of the data directory: whoever can read it is the owner of this gateway.
+    pub(crate) fn new(config: &Config, admin_token: &str, base: &str) -> Self {
+        let (admin_token, base) = (admin_token.to_owned(), base.to_owned());
+        let admins = Door::closed(settings(config, &admin_token, &base));
         // Without `[auth]` clients need no token, unless they are to have that of the data directory; the API, which changes the
         // gateway, always needs it.
-        let admins = AccessTokens::new(vec![own]);
-        let clients = match config.gateway.asks_everybody {
+        let clients = match config.auth.is_some() || config.gateway.asks_everybody {
             true => admins.clone(),
-            false => AccessTokens::open(counted(Principal::local())),
+            false => Door::open(Principal::local(), config.quotas.map(limits)),
         };
-        return Ok(AccessSettings { clients, admins });
-    };
-    if let Some(fault) = fault(config) {
-        return Err(CommandFailure::Failed(fault));
+        for warning in warnings(config) {
+            tracing::warn!("{warning}");
+        }
+        Self { clients, admins, admin_token, base, has_auth: config.auth.is_some() }
     }
-    for warning in warnings(config) {
-        tracing::warn!("{warning}");
+
+    /// What another reading of the file says; the change is made when what is given back is called.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
+        if let Some(fault) = fault(config) {
+            return Err(WatchFault(fault));
+        }
+        // Whether anybody is asked at all is decided at the start: a file that loses the section must not open the door.
+        if config.auth.is_none() || !self.has_auth {
+            return Ok(Box::new(|| {}));
+        }
+        let (door, settings) = (self.admins.clone(), settings(config, &self.admin_token, &self.base));
+        let warnings = warnings(config);
+        Ok(Box::new(move || {
+            door.change(settings);
+            warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }))
     }
-    let mut known = vec![own];
-    for token in &auth.tokens {
-        let scope = AccessScope::new(token.servers.clone(), token.admin, glob_matches);
-        known.push(AccessToken { principal: counted(Principal::new(&token.name, scope)), sha256: token.sha256 });
+
+    /// Where clients learn who gives them tokens (RFC 9728).
+    pub(crate) fn metadata(&self) -> Router {
+        let door = self.clients.clone();
+        let show = async move || match door.resource_metadata() {
+            // Open to every page, as the specification has it: nothing in it is a secret.
+            Some(document) => {
+                let headers = [(header::CONTENT_TYPE, "application/json"), (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
+                (headers, document.to_string()).into_response()
+            }
+            None => StatusCode::NOT_FOUND.into_response(),
+        };
+        Router::new().route(METADATA, get(show.clone())).route(&format!("{METADATA}/mcp"), get(show))
     }
-    let tokens = AccessTokens::new(known);
-    Ok(AccessSettings { clients: tokens.clone(), admins: tokens })
+}
+
+fn settings(config: &Config, admin_token: &str, base: &str) -> DoorSettings {
+    let mut tokens = vec![StaticToken::of(admin_token, Principal::new("local", AccessScope::everything()))];
+    let auth = config.auth.clone().unwrap_or_default();
+    for token in auth.tokens {
+        let facts = PersonFacts {
+            token: Some(token.name.clone()),
+            groups: token.groups.into_iter().collect(),
+            ..PersonFacts::default()
+        };
+        let scope = AccessScope::new(token.servers, token.admin, glob_matches).of_person(facts);
+        let principal = Principal::new(&token.name, scope);
+        tokens.push(StaticToken { principal, sha256: token.sha256, until: token.expires });
+    }
+    DoorSettings {
+        tokens,
+        jwt: auth.jwt,
+        introspection: auth.introspection,
+        base: base.to_owned(),
+        // One person alone is counted only where that is asked for; several are kept from each other's way in any case.
+        quotas: config.quotas.or_else(|| config.auth.is_some().then(QuotaSettings::default)).map(limits),
+        ..DoorSettings::default()
+    }
 }
 
 fn limits(quotas: QuotaSettings) -> QuotaLimits {
@@ -55,7 +105,7 @@ fn limits(quotas: QuotaSettings) -> QuotaLimits {
 
 /// Why nobody could come in.
 pub(crate) fn fault(config: &Config) -> Option<String> {
-    let nobody = config.auth.as_ref().is_some_and(|auth| auth.tokens.is_empty() && auth.jwt.is_none());
+    let nobody = config.auth.as_ref().is_some_and(|auth| auth.is_empty());
     nobody
         .then(|| "auth.tokens is empty, so that no client could connect; `tidings token NAME` makes a token".to_owned())
 }

@@ -447,6 +447,12 @@ pub(crate) enum CliCommand {
         /// Let it change the gateway: the API, and the tools that add and remove servers.
         #[arg(long)]
         admin: bool,
+        /// The groups that its bearer is in, for rules of [policy].
+        #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = plain_text)]
+        groups: Vec<String>,
+        /// The day (UTC) from which on it opens nothing, such as 2027-01-01; or a moment.
+        #[arg(long, value_name = "DAY")]
+        expires: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,

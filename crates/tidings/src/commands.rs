@@ -116,7 +116,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         }
         // Reached only when other options come first; see main.
         Some(CliCommand::Json { arguments }) => json(arguments),
-        Some(CliCommand::Token { name, servers, admin, json }) => token::run(name, servers, *admin, *json),
+        Some(CliCommand::Token { name, servers, admin, groups, expires, json }) => {
+            let request = token::TokenRequest { name, servers, admin: *admin, groups, expires: expires.as_deref() };
+            token::run(&request, *json)
+        }
         Some(CliCommand::Trust { dir, yes }) => trust::run(&cli, dir.as_deref(), *yes),
         Some(CliCommand::Doctor { json }) => doctor::run(&cli, *json).await,
         Some(CliCommand::Completions { shell }) => {

@@ -53,6 +53,7 @@ impl LoadedConfig {
             search: Default::default(),
             keeps_first_sight: true,
             logins: None,
+            access: None,
         }
     }
 }

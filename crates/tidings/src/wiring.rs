@@ -36,6 +36,7 @@ use tidings_upstream::{
 };
 use tidings_watch::WebhookSet;
 
+use crate::access::AccessControl;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::demo::Demo;
@@ -75,6 +76,8 @@ pub(crate) struct GatewayInputs {
     pub(crate) keeps_first_sight: bool,
     /// The logins to servers, where they are kept.
     pub(crate) logins: Option<Logins>,
+    /// Who may use what, where that is asked.
+    pub(crate) access: Option<AccessControl>,
 }
 
 impl GatewayInputs {
@@ -155,6 +158,7 @@ pub(crate) fn prepare(
         search,
         keeps_first_sight,
         logins,
+        access,
     } = ground;
     let config_file = file.as_ref().map(|(file, _)| file.as_path());
     let locks = Arc::new(LockFiles::new(config_file, data.map(DataDir::path), keeps_first_sight));
@@ -183,6 +187,7 @@ pub(crate) fn prepare(
         locks,
         logins: logins.clone(),
         data: data.map_or_else(|| std::env::temp_dir().join("tidings"), |data| data.path().to_path_buf()),
+        access,
     });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
@@ -350,6 +355,7 @@ struct EnginePlans {
     logins: Option<Logins>,
     /// Where commands in a sandbox have their folders.
     data: PathBuf,
+    access: Option<AccessControl>,
 }
 
 impl EnginePlans {
@@ -379,6 +385,10 @@ impl ServerPlanner for EnginePlans {
             return Ok(WatchServerPlan { plan: Some(self.watch_plan()), committed });
         }
         Ok(WatchServerPlan { plan: None, committed: Box::new(move || watches.apply(next)) })
+    }
+
+    fn access(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
+        self.access.as_ref().map_or_else(|| Ok(Box::new(|| {}) as _), |access| access.prepare(config))
     }
 }
 

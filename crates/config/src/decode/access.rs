@@ -1,11 +1,15 @@
 //! `[auth]` and `[cluster]`.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use crate::error::{ConfigFault, ConfigPlace};
-use crate::plan::auth::{AuthSettings, ClusterSettings, JwtSettings, TokenSettings};
+use crate::plan::auth::{
+    AuthSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings, TokenSettings,
+};
 use crate::read::TableSection;
 use crate::read::forms::{http_url, url};
+use crate::tree::ConfigValue;
 
 pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
     let nodes = section.list("tokens", "a list of tables").unwrap_or_default();
@@ -23,10 +27,24 @@ pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
         }
         tokens.push(token);
     }
-    section.remember("jwt");
-    let jwt = section.section("jwt").and_then(jwt);
+    let jwt = providers(&mut section);
+    let introspection = section.section("introspection").and_then(introspection);
     section.finish();
-    AuthSettings { tokens, jwt }
+    AuthSettings { tokens, jwt, introspection }
+}
+
+/// One table, or a list of them.
+fn providers(section: &mut TableSection<'_, '_>) -> Vec<JwtSettings> {
+    let Some(entry) = section.entry("jwt") else { return Vec::new() };
+    if !matches!(entry.node.value, ConfigValue::List(_)) {
+        return section.section("jwt").and_then(jwt).into_iter().collect();
+    }
+    let nodes = section.list("jwt", "a table, or a list of tables").unwrap_or_default();
+    let tables = nodes.iter().enumerate().filter_map(|(index, node)| {
+        let path = format!("{}[{index}]", section.key("jwt"));
+        TableSection::of_node(section.reading, path, node.at, node).and_then(jwt)
+    });
+    tables.collect()
 }
 
 fn token(mut section: TableSection<'_, '_>) -> Option<TokenSettings> {
@@ -41,8 +59,26 @@ fn token(mut section: TableSection<'_, '_>) -> Option<TokenSettings> {
     // A token without `servers` may use all of them; an empty list is none.
     let servers = section.texts("servers").unwrap_or_else(|| vec!["*".to_owned()]);
     let admin = section.boolean("admin").unwrap_or(false);
+    // A name that looks like a person of a provider would be taken for one.
+    if name.as_deref().is_some_and(|name| name.contains("://")) {
+        section.fault("name", ConfigFault::BadTokenName);
+    }
+    let groups = section.texts("groups").unwrap_or_default();
+    let expires = expires(&mut section);
     section.finish();
-    Some(TokenSettings { name: name?, sha256: sha256?, servers, admin })
+    Some(TokenSettings { name: name?, sha256: sha256?, servers, admin, groups, expires })
+}
+
+/// A day, from whose beginning (UTC) on the token opens nothing, or a moment.
+fn expires(section: &mut TableSection<'_, '_>) -> Option<SystemTime> {
+    let text = section.text("expires")?;
+    let day =
+        || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|day| day.timestamp());
+    let moment = text.parse::<jiff::Timestamp>().ok().or_else(day);
+    if moment.is_none() {
+        section.fault("expires", ConfigFault::BadMoment);
+    }
+    moment.map(SystemTime::from)
 }
 
 fn digest(text: &str) -> Option<[u8; 32]> {
@@ -58,14 +94,70 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 }
 
 fn jwt(mut section: TableSection<'_, '_>) -> Option<JwtSettings> {
-    let issuer = section.required_text("issuer");
-    let audience = section.required_text("audience");
-    if !section.has("jwks_url") {
-        section.fault("jwks_url", ConfigFault::MissingKey { key: "jwks_url" });
+    if !section.has("issuer") {
+        section.fault("issuer", ConfigFault::MissingKey { key: "issuer" });
     }
-    let jwks_url = http_url(&mut section, "jwks_url");
+    let issuer = provider_url(&mut section, "issuer");
+    let jwks_url = provider_url(&mut section, "jwks_url");
+    let people = people(&mut section);
     section.finish();
-    Some(JwtSettings { issuer: issuer?, audience: audience?, jwks_url: jwks_url? })
+    Some(JwtSettings { issuer: issuer?, jwks_url, people })
+}
+
+fn introspection(mut section: TableSection<'_, '_>) -> Option<IntrospectionSettings> {
+    if !section.has("url") {
+        section.fault("url", ConfigFault::MissingKey { key: "url" });
+    }
+    let url = provider_url(&mut section, "url");
+    let client_id = section.required_text("client_id");
+    let client_secret = section.required_text("client_secret");
+    let issuer = provider_url(&mut section, "issuer");
+    let people = people(&mut section);
+    section.finish();
+    Some(IntrospectionSettings { url: url?, client_id: client_id?, client_secret: client_secret?, issuer, people })
+}
+
+/// An address over TLS, unless it is on this machine: whoever can change an answer on the way could let anybody in.
+fn provider_url(section: &mut TableSection<'_, '_>, key: &'static str) -> Option<String> {
+    let url = http_url(section, key)?;
+    let rest = url.strip_prefix("http://");
+    let is_here = |rest: &str| {
+        ["localhost", "127.0.0.1", "[::1]"]
+            .iter()
+            .any(|host| rest.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':'])))
+    };
+    if rest.is_some_and(|rest| !is_here(rest)) || url.contains('#') {
+        section.fault(key, ConfigFault::BadUrl { schemes: &["https://"] });
+        return None;
+    }
+    Some(url)
+}
+
+fn people(section: &mut TableSection<'_, '_>) -> PeopleSettings {
+    let audience = match section.entry("audience").map(|entry| &entry.node.value) {
+        Some(ConfigValue::List(_)) => section.texts("audience").unwrap_or_default(),
+        Some(_) => section.text("audience").into_iter().collect(),
+        None => Vec::new(),
+    };
+    let scopes = section.texts("scopes").unwrap_or_default();
+    let groups = section.text("groups").unwrap_or_else(|| "groups".to_owned());
+    let servers = section.texts("servers").unwrap_or_else(|| vec!["*".to_owned()]);
+    let admin = section.texts("admin").unwrap_or_default();
+    if !admin.iter().all(|who| is_who(who)) {
+        section.fault("admin", ConfigFault::BadWho);
+    }
+    PeopleSettings { audience, scopes, groups, servers, admin }
+}
+
+/// Whether rules name people so.
+pub(super) fn is_who(text: &str) -> bool {
+    let kind = text.split_once(':').filter(|(_, rest)| !rest.is_empty());
+    text == "*"
+        || kind.is_some_and(|(kind, rest)| match kind {
+            "group" | "scope" | "token" => true,
+            "claim" => rest.split_once('=').is_some_and(|(name, _)| !name.is_empty()),
+            _ => false,
+        })
 }
 
 pub(super) fn cluster(mut section: TableSection<'_, '_>) -> Option<ClusterSettings> {

@@ -95,6 +95,12 @@ pub enum ConfigFault {
     BadListen,
     /// Not a SHA-256 in hexadecimal.
     BadDigest,
+    /// A name that only people of an identity provider have.
+    BadTokenName,
+    /// Neither a day nor a moment.
+    BadMoment,
+    /// Names nobody.
+    BadWho,
     /// Not the name of an environment variable.
     BadVariableName,
     /// Not the name of an HTTP header.
@@ -224,6 +230,14 @@ impl fmt::Display for ConfigFault {
             Self::BadListen => write!(f, "expected a host and a port such as \"127.0.0.1:7337\""),
             Self::BadDigest => {
                 write!(f, "expected 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")
+            }
+            Self::BadTokenName => write!(f, "can not hold \"://\": so people of an identity provider are named"),
+            Self::BadMoment => {
+                write!(f, "expected a day or a moment such as \"2027-01-01\" or \"2027-01-01T12:00:00Z\"")
+            }
+            Self::BadWho => {
+                let forms = "\"*\", \"group:NAME\", \"scope:NAME\", \"token:NAME\" or \"claim:NAME=VALUE\"";
+                write!(f, "expected people as rules name them: {forms}")
             }
             Self::BadVariableName => {
                 write!(f, "not a name for an environment variable: it is empty or has \"=\" in it")

@@ -1,6 +1,7 @@
 //! Who may use the gateway, and which other processes it is one with.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use super::filter::glob_matches;
 use crate::redact::without_secrets;
@@ -10,8 +11,17 @@ use crate::redact::without_secrets;
 pub struct AuthSettings {
     /// Tokens that are let in.
     pub tokens: Vec<TokenSettings>,
-    /// Tokens of an identity provider.
-    pub jwt: Option<JwtSettings>,
+    /// Identity providers whose signed tokens are let in.
+    pub jwt: Vec<JwtSettings>,
+    /// Whom to ask about tokens that nobody signed.
+    pub introspection: Option<IntrospectionSettings>,
+}
+
+impl AuthSettings {
+    /// Whether nobody could come in.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty() && self.jwt.is_empty() && self.introspection.is_none()
+    }
 }
 
 /// One token, known only by its digest.
@@ -25,6 +35,10 @@ pub struct TokenSettings {
     pub servers: Vec<String>,
     /// Whether it may change the gateway.
     pub admin: bool,
+    /// The groups that its bearer is in, for rules.
+    pub groups: Vec<String>,
+    /// From when on it opens nothing.
+    pub expires: Option<SystemTime>,
 }
 
 impl TokenSettings {
@@ -39,10 +53,46 @@ impl TokenSettings {
 pub struct JwtSettings {
     /// Who has to have issued a token.
     pub issuer: String,
-    /// Whom it has to be meant for.
-    pub audience: String,
-    /// Where the keys are.
-    pub jwks_url: String,
+    /// Where the keys are; else its metadata says that.
+    pub jwks_url: Option<String>,
+    /// What its tokens say about people.
+    pub people: PeopleSettings,
+}
+
+/// `introspection` of `[auth]`: a provider that is asked about tokens (RFC 7662).
+#[derive(Clone, PartialEq, Eq)]
+pub struct IntrospectionSettings {
+    /// Where it is asked.
+    pub url: String,
+    /// Who it knows the gateway as.
+    pub client_id: String,
+    /// The secret of that.
+    pub client_secret: String,
+    /// The provider, as clients are told it.
+    pub issuer: Option<String>,
+    /// What its answers say about people.
+    pub people: PeopleSettings,
+}
+
+impl fmt::Debug for IntrospectionSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntrospectionSettings").field("url", &without_secrets(&self.url)).finish_non_exhaustive()
+    }
+}
+
+/// How a token of a provider is read: whom it has to be meant for, and what it says about its bearer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeopleSettings {
+    /// Whom it has to be meant for; nothing stands for the address of the gateway.
+    pub audience: Vec<String>,
+    /// Scopes that it has to have.
+    pub scopes: Vec<String>,
+    /// The claim with the groups; dots lead into objects.
+    pub groups: String,
+    /// Patterns of the servers its bearer may use.
+    pub servers: Vec<String>,
+    /// Who may change the gateway, as rules name people.
+    pub admin: Vec<String>,
 }
 
 /// `[cluster]`: other processes that serve the same clients.

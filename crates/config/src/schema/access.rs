@@ -8,8 +8,17 @@ use schemars::JsonSchema;
 pub(super) struct AuthSchema {
     /// Tokens that are let in.
     tokens: Option<Vec<TokenSchema>>,
-    /// Tokens of an identity provider.
-    jwt: Option<JwtSchema>,
+    /// Identity providers whose signed tokens are let in: a table, or a list of them.
+    jwt: Option<JwtChoice>,
+    /// A provider that is asked about tokens which nobody signed (RFC 7662).
+    introspection: Option<IntrospectionSchema>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum JwtChoice {
+    One(Box<JwtSchema>),
+    Several(Vec<JwtSchema>),
 }
 
 #[derive(JsonSchema)]
@@ -27,6 +36,10 @@ struct TokenSchema {
     /// Whether it may change the gateway.
     #[schemars(extend("default" = false))]
     admin: Option<bool>,
+    /// The groups that its bearer is in, for rules.
+    groups: Option<Vec<String>>,
+    /// The day (UTC) or moment from which on it opens nothing: "2027-01-01", "2027-01-01T12:00:00Z".
+    expires: Option<String>,
 }
 
 #[derive(JsonSchema)]
@@ -35,10 +48,53 @@ struct TokenSchema {
 struct JwtSchema {
     /// Who has to have issued a token.
     issuer: String,
-    /// Whom it has to be meant for.
-    audience: String,
-    /// Where the keys are.
-    jwks_url: String,
+    /// Where the keys are; else the metadata of the issuer says that.
+    jwks_url: Option<String>,
+    /// Whom it has to be meant for: text or a list. Without it, the address of the gateway (public_url and /mcp).
+    audience: Option<TextOrList>,
+    /// Scopes that a token has to have.
+    scopes: Option<Vec<String>>,
+    /// The claim with the groups of its bearer; dots lead into objects.
+    #[schemars(extend("default" = "groups"))]
+    groups: Option<String>,
+    /// Patterns of the servers its bearer may use.
+    #[schemars(extend("default" = ["*"]))]
+    servers: Option<Vec<String>>,
+    /// Who may change the gateway: "group:NAME", "scope:NAME", "claim:NAME=VALUE".
+    admin: Option<Vec<String>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Introspection")]
+struct IntrospectionSchema {
+    /// Where the provider is asked.
+    url: String,
+    /// Who it knows the gateway as.
+    client_id: String,
+    /// The secret of that.
+    client_secret: String,
+    /// The provider, as clients are told it.
+    issuer: Option<String>,
+    /// Whom it has to be meant for: text or a list. Without it, the address of the gateway (public_url and /mcp).
+    audience: Option<TextOrList>,
+    /// Scopes that a token has to have.
+    scopes: Option<Vec<String>>,
+    /// The claim with the groups of its bearer; dots lead into objects.
+    #[schemars(extend("default" = "groups"))]
+    groups: Option<String>,
+    /// Patterns of the servers its bearer may use.
+    #[schemars(extend("default" = ["*"]))]
+    servers: Option<Vec<String>>,
+    /// Who may change the gateway: "group:NAME", "scope:NAME", "claim:NAME=VALUE".
+    admin: Option<Vec<String>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum TextOrList {
+    Text(String),
+    List(Vec<String>),
 }
 
 #[derive(JsonSchema)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tidings_config::watch::{FileWatch, HttpWatch, WebhookWatch};
 use tidings_config::{
     ApprovalSetting, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, EraSetting,
-    ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UnrunnablePart,
-    UriMode, VolumeSource, WatchSource,
+    ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UriMode,
+    VolumeSource, WatchSource,
 };
 
 use super::{in_a_small_world, pair, stdio, toml};
@@ -64,8 +64,30 @@ fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
     let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();
     assert_eq!(shown.len(), 1, "{shown:#?}");
     assert!(shown[0].starts_with("/conf/tidings.toml:59:2: cluster: "), "{}", shown[0]);
-    let jwt = "[auth]\njwt = { issuer = \"i\", audience = \"a\", jwks_url = \"https://i/keys\" }";
-    assert_eq!(toml(jwt).unsupported()[0].part, UnrunnablePart::Jwt);
+}
+
+// identity 2
+#[test]
+fn people_come_in_by_tokens_that_end_and_by_their_providers() {
+    let config = toml(
+        r#"[auth]
+        tokens = [{ name = "a", sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", groups = ["dev"], expires = "1970-01-02" }]
+        jwt = [{ issuer = "https://login.example/t" }, { issuer = "http://localhost:9000", audience = ["a", "b"], scopes = ["mcp"], groups = "realm.roles", admin = ["group:ops"], servers = ["crm"] }]
+        introspection = { url = "https://login.example/ask", client_id = "c", client_secret = "hunter2", audience = "one" }
+        "#,
+    );
+    let auth = config.auth.unwrap();
+    let a_day = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(24 * 60 * 60);
+    assert_eq!((&*auth.tokens[0].groups, auth.tokens[0].expires), (&["dev".to_owned()][..], Some(a_day)));
+    let first = &auth.jwt[0].people;
+    assert_eq!((first.audience.len(), &*first.groups, &*first.servers), (0, "groups", &["*".to_owned()][..]));
+    let second = &auth.jwt[1].people;
+    assert_eq!(
+        (second.audience.len(), &*second.groups, &*second.admin),
+        (2, "realm.roles", &["group:ops".to_owned()][..])
+    );
+    assert_eq!(auth.introspection.as_ref().unwrap().people.audience, ["one"]);
+    assert!(!format!("{auth:?}").contains("hunter2"));
 }
 
 #[test]

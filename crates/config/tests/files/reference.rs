@@ -11,7 +11,7 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 15] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("[gateway]", "Gateway"),
     ("[notifications]", "Notifications"),
     ("[search]", "Search"),
@@ -26,6 +26,7 @@ const SECTIONS: [(&str, &str); 15] = [
     ("[auth]", "Auth"),
     ("tokens of [auth]", "Token"),
     ("[auth.jwt]", "Jwt"),
+    ("[auth.introspection]", "Introspection"),
     ("[cluster]", "Cluster"),
 ];
 

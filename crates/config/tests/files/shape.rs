@@ -43,6 +43,7 @@ fn schema_and_decoder_know_the_same_keys() {
         ("Auth", "[auth]\nzzz = 1"),
         ("Token", "[auth]\ntokens = [{ zzz = 1 }]"),
         ("Jwt", "[auth]\njwt = { zzz = 1 }"),
+        ("Introspection", "[auth]\nintrospection = { zzz = 1 }"),
         ("Cluster", "[cluster]\nzzz = 1"),
     ];
     for (name, text) in sections {

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::{Gateway, Principal};
+use tidings_identity::{Admission, Entrant, RefusedToken};
 use tidings_proto::{code, headers};
 use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
@@ -16,13 +19,15 @@ use tokio_util::task::TaskTracker;
 use super::session_archive::{ArchivedSessions, unix_now};
 use super::sessions::{HttpSession, HttpSessions, InUse};
 use super::sse::SseSessions;
-use super::{EndpointOptions, body, guard, peer};
+use super::{EndpointOptions, body, credential_end, guard, peer};
 use crate::admission::{self, BodyFault, BodyLimits, LIMITS, MessageClass, TransportClaims, VERSION};
 use crate::batch::malformed;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 /// After so many seconds a client that was refused for lack of room may try again.
 const TRY_AGAIN: HeaderValue = HeaderValue::from_static("1");
+/// After so many whose identity provider does not answer.
+const PROVIDER_AGAIN: HeaderValue = HeaderValue::from_static("5");
 
 pub(super) struct HttpEndpoint {
     pub(super) gateway: Gateway,
@@ -87,7 +92,7 @@ impl HttpEndpoint {
 
     /// Whether nobody is asked for a token, because only this machine can connect.
     pub(super) fn is_open_to_its_user(&self) -> bool {
-        self.options.loopback && self.options.tokens.is_open()
+        self.options.loopback && self.options.door.is_open()
     }
 
     /// Pages of other sites may not drive this one.
@@ -100,26 +105,53 @@ impl HttpEndpoint {
 
     /// Who sends a request, or why nobody with this Origin, Host or token may. Asked before anything of the body is read: who
     /// may not come in can not make us hold bytes.
-    pub(super) fn let_in<'r>(&'r self, headers: &'r HeaderMap) -> Result<ReceivedRequest<'r>, Box<Response<Body>>> {
+    pub(super) async fn let_in(&self, headers: &HeaderMap) -> Result<Entrant<'_>, Box<Response<Body>>> {
         self.check_origin(headers).map_err(|refused| Box::new(refused.into()))?;
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let principal = self.options.tokens.principal(authorization).ok_or_else(|| Box::new(unauthorized()))?;
-        Ok(ReceivedRequest::new(headers, principal))
+        let refused = match self.options.door.admit(authorization) {
+            Admission::In(entrant) => return Ok(entrant),
+            Admission::Out(refused) => refused,
+            // In a box: the way to a provider is long, and rarely gone.
+            Admission::Ask(question) => match Box::pin(question.answer()).await {
+                Ok(credential) => return Ok(Entrant::Known(credential)),
+                Err(refused) => refused,
+            },
+        };
+        Err(Box::new(self.not_let_in(&refused)))
+    }
+
+    /// The answer to somebody whose token opens nothing: a status, never an answer of a tool, because clients act on no other.
+    fn not_let_in(&self, refused: &RefusedToken) -> Response<Body> {
+        let mut response = body::error(refused.status(), None, code::INVALID_REQUEST, &refused.to_string());
+        let headers = response.headers_mut();
+        if matches!(refused, RefusedToken::Silent) {
+            headers.insert(RETRY_AFTER, PROVIDER_AGAIN);
+        } else if let Ok(challenge) = HeaderValue::try_from(self.options.door.challenge(refused)) {
+            // RFC 9110 asks for it with every 401.
+            headers.insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
     }
 
     pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        let received = match self.let_in(&parts.headers) {
-            Ok(received) => received,
+        let entrant = match self.let_in(&parts.headers).await {
+            Ok(entrant) => entrant,
             Err(refused) => return *refused,
         };
-        match parts.method {
+        let received = ReceivedRequest::new(&parts.headers, &entrant);
+        let response = match parts.method {
             Verb::POST => self.post(&received, incoming).await,
             // The modern era has neither streams to attach to nor sessions to end.
             Verb::GET | Verb::DELETE if received.claims_modern() => not_allowed("POST"),
             Verb::GET => self.get(&received),
             Verb::DELETE => self.delete(&received),
             _ => not_allowed("GET, POST, DELETE"),
+        };
+        match entrant.credential() {
+            // Whoever needed none has nothing that could end.
+            None => response,
+            Some(credential) => credential_end::limit(response, credential, &parts.method, &parts.headers),
         }
     }
 
@@ -248,6 +280,20 @@ impl HttpEndpoint {
         }
     }
 
+    /// Ends the sessions of those who could not come in again: their token was taken away, or has expired.
+    pub(super) async fn end_unadmitted_sessions(self: Arc<Self>, closing: CancellationToken) {
+        let mut follower = self.options.door.follow();
+        loop {
+            tokio::select! {
+                () = follower.moved() => {}
+                () = closing.cancelled() => return,
+            }
+            for session in self.sessions.take_out(|principal| !self.options.door.still_admits(principal)) {
+                self.end(&session);
+            }
+        }
+    }
+
     pub(super) fn end(&self, session: &HttpSession) {
         self.waiting.remove(&session.archived);
         // Its readers end, and their clients see the end of the stream and not of the connection.
@@ -311,13 +357,6 @@ pub(super) fn prefers_events(accept: Option<&str>) -> bool {
     }
     let position = |kind: &str| accept.and_then(|accept| accept.find(kind));
     matches!((position("text/event-stream"), position("application/json")), (Some(events), Some(json)) if events < json)
-}
-
-pub(super) fn unauthorized() -> Response<Body> {
-    let mut response = body::error(401, None, code::INVALID_REQUEST, "a bearer token is required");
-    // RFC 9110 asks for it with every 401.
-    response.headers_mut().insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    response
 }
 
 /// The answer to a client that may try again in a moment.

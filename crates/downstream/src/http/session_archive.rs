@@ -10,11 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tidings_engine::KeptSession;
+use tidings_identity::sha256;
 use tidings_sync::Lock;
 use tidings_wire::Digest;
 use tokio::sync::Notify;
-
-use crate::auth::sha256;
 
 /// To which the time of the last use is rounded, in seconds.
 pub(super) const USED: u64 = 300;

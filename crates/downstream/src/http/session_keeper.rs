@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidings_engine::Principal;
+use tidings_identity::sha256;
 use tidings_wire::Digest;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use super::endpoint::HttpEndpoint;
 use super::session_archive::{ArchiveStep, USED, read, unix_now};
 use super::sessions::{HttpSession, InUse};
-use crate::auth::sha256;
 
 /// How long after the first mark marked sessions are written: what is younger may be lost when the process is killed.
 const MARKED: Duration = Duration::from_millis(200);

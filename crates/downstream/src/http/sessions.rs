@@ -326,15 +326,24 @@ impl HttpSessions {
 
     /// Takes out sessions that nobody has used for this long.
     pub(super) fn expire(&self, idle: Duration) -> Vec<Arc<HttpSession>> {
-        let mut expired = Vec::new();
+        self.take_out_those(|session| session.idle_for() >= idle)
+    }
+
+    /// Takes out the sessions of these people.
+    pub(super) fn take_out(&self, whose: impl Fn(&Principal) -> bool) -> Vec<Arc<HttpSession>> {
+        self.take_out_those(|session| session.session().is_some_and(|session| whose(session.principal())))
+    }
+
+    fn take_out_those(&self, fits: impl Fn(&HttpSession) -> bool) -> Vec<Arc<HttpSession>> {
+        let mut taken = Vec::new();
         self.lock().retain(|_, session| {
-            let keep = session.idle_for() < idle;
+            let keep = !fits(session);
             if !keep {
-                expired.push(Arc::clone(session));
+                taken.push(Arc::clone(session));
             }
             keep
         });
-        expired
+        taken
     }
 
     #[cfg(test)]

@@ -24,6 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, KEEP_ALIVE, QUIET};
+use super::credential_end;
 use super::endpoint::{HttpEndpoint, ReceivedRequest, accepts, busy, is_json, not_allowed};
 use crate::DRAIN;
 use crate::admission::{LIMITS, MessageClass, TransportClaims, admit_batch, admit_legacy, classify};
@@ -62,12 +63,19 @@ impl HttpEndpoint {
     /// A request to one of the two paths.
     pub(super) async fn handle_sse(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        let received = match self.let_in(&parts.headers) {
-            Ok(received) => received,
+        let entrant = match self.let_in(&parts.headers).await {
+            Ok(entrant) => entrant,
             Err(refused) => return *refused,
         };
+        let received = ReceivedRequest::new(&parts.headers, &entrant);
         match (parts.method, parts.uri.path()) {
-            (Verb::GET, STREAM) => self.open_sse(&received),
+            (Verb::GET, STREAM) => {
+                let response = self.open_sse(&received);
+                match entrant.credential() {
+                    None => response,
+                    Some(credential) => credential_end::limit(response, credential, &Verb::GET, &parts.headers),
+                }
+            }
             (Verb::POST, MESSAGES) => self.post_sse(&received, parts.uri.query(), incoming).await,
             (_, STREAM) => not_allowed("GET"),
             _ => not_allowed("POST"),

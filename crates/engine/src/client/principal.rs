@@ -7,7 +7,7 @@ use tidings_hub::ledger::ViewDigests;
 use tidings_hub::scope::AccessScope;
 use tidings_proto::Revision;
 
-use crate::client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaSeat};
+use crate::client::quota::{OverQuota, Quota, QuotaBook, QuotaSeat};
 use crate::plan::ServerPlan;
 
 /// Somebody who was let in.
@@ -50,10 +50,10 @@ impl Principal {
         Self { name: "local".into(), scope: AccessScope::everything(), anybody: true, book: None }
     }
 
-    /// The same, with what they have counted from now on. Clones share one count.
+    /// The same, with what they have counted in this book, which all that is theirs shares.
     #[must_use]
-    pub fn counted(self, limits: QuotaLimits) -> Self {
-        Self { book: Some(QuotaBook::new(&self.name, limits)), ..self }
+    pub fn counted(self, book: Arc<QuotaBook>) -> Self {
+        Self { book: Some(book), ..self }
     }
 
     /// What they have, where that is counted.

@@ -28,7 +28,7 @@ impl CatalogueSnapshot {
         }
         // Held while a part is made, so that two callers with the same rights do not both make it.
         let mut parts = self.parts.0.lock();
-        if let Some((_, part)) = parts.iter().find(|(of, _)| of == scope) {
+        if let Some((_, part)) = parts.iter().find(|(of, _)| of.same_rights(scope)) {
             // Rights that leave nothing out share the whole snapshot, with its rendered lists.
             return Arc::clone(part.as_ref().unwrap_or(self));
         }

@@ -48,6 +48,7 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
         search: Default::default(),
         keeps_first_sight: true,
         logins: None,
+        access: None,
     };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;

@@ -10,11 +10,13 @@ use std::time::Duration;
 use tidings_admin::{AdminParts, CallDesk, LinkRequest, PageLinks};
 use tidings_config::{ListenAddress, ListenTarget};
 use tidings_downstream::http::{self, EndpointListener, EndpointOptions};
+use tidings_identity::Admission;
 use tidings_store::{HookTable, ServerTable};
 use tidings_sync::Lock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{self, AccessControl};
 use crate::cli::Cli;
 use crate::data::{AnnouncedGateway, DataDir, SOCKET};
 use crate::demo::Demo;
@@ -22,7 +24,7 @@ use crate::failure::CommandFailure;
 use crate::page::{self, PageParts, PageServer};
 use crate::server_log::LogTail;
 use crate::weight::ToolNames;
-use crate::{access, ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
+use crate::{ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
 use banner::WantedToken;
 
 /// How long a process that is about to leave may hold the store.
@@ -65,7 +67,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         // The gateway serves all the same; only its own commands have no key to it.
         secret::fresh()
     })?;
-    let access = access::of(config, &token)?;
+    if let Some(fault) = access::fault(config) {
+        return Err(CommandFailure::Failed(fault));
+    }
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
         // Before anything is started or opened: the most common mistake costs nothing.
@@ -79,17 +83,19 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     if !store.is_kept() {
         not_kept.push("changes, and servers that are added at run time".to_owned());
     }
+    let url = format!("http://{}", banner::reachable(address));
+    let access = AccessControl::new(config, &token, public_url.as_deref().unwrap_or(&url));
     let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
     // Only now known where the port was 0.
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);
     inputs.search = wiring::search_tables(&store);
     let logins = wiring::open_logins(&store, Some(&data));
-    let url = format!("http://{}", banner::reachable(address));
     if let Some(logins) = &logins {
         logins.reached_at(public_url.as_deref().unwrap_or(&url));
     }
     inputs.logins = logins.clone();
+    inputs.access = Some(access.clone());
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());
     let (consent, entries, desk) = (prepared.consent(), prepared.entries(), CallDesk::default());
@@ -136,9 +142,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     eprint!("{}", banner::of(&url, &address, wanted, demo.as_ref(), link.as_deref()));
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
-    let quotas = access.clients.books();
     let options = EndpointOptions {
-        tokens: access.clients,
+        door: access.clients.clone(),
         loopback: is_loopback,
         max_connections: limits::most_connections(),
         own_name: has_page.then(|| page.host().into()),
@@ -149,8 +154,11 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let browsers = logins.clone().map(|logins| {
         let admins = access.admins.clone();
         let asker_of = move |token: &str| {
-            let principal = admins.principal(Some(format!("Bearer {token}").as_bytes()));
-            principal.filter(|principal| principal.is_admin()).map(|principal| principal.name.to_string())
+            // Tokens that are known already: a form in a browser asks no provider.
+            match admins.admit(Some(format!("Bearer {token}").as_bytes())) {
+                Admission::In(person) => person.is_admin().then(|| person.name.to_string()),
+                _ => None,
+            }
         };
         tidings_login::routes(logins, has_tokens.then(|| Arc::new(asker_of) as _))
     });
@@ -164,13 +172,14 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         logins: logins.clone(),
         links: has_page.then(|| Arc::new(page.clone()) as Arc<dyn PageLinks>),
         logs: Some(Arc::new(LogTail::of(&data))),
-        quotas,
         connect: banner::connections(&url, &address, has_tokens),
         entries: Some(entries),
         desk,
+        clients: access.clients.clone(),
     };
-    let mut others = tidings_admin::router(parts, access.admins, is_loopback && !has_tokens)
+    let mut others = tidings_admin::router(parts, access.admins.clone(), is_loopback && !has_tokens)
         .merge(hooks)
+        .merge(access.metadata())
         .merge(browsers.unwrap_or_default());
     if has_page {
         others = others.merge(page.router());

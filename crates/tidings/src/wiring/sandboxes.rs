@@ -31,7 +31,7 @@ fn folder_name(name: &str) -> String {
     }
     let plain: String = name.chars().filter(|letter| is_plain(*letter)).collect();
     // A dot is in no plain name.
-    format!("{plain}.{}", tidings_wire::hex(&tidings_downstream::auth::sha256(name)[..4]))
+    format!("{plain}.{}", tidings_wire::hex(&tidings_identity::sha256(name)[..4]))
 }
 
 #[cfg(test)]

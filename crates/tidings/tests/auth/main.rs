@@ -9,6 +9,7 @@ mod built_ins;
 mod coming;
 mod doors;
 mod introductions;
+mod providers;
 mod sessions;
 mod subscriptions;
 mod views;

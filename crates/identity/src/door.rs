@@ -1,0 +1,486 @@
+//! The door: whom a request's `Authorization` header lets in, and what changes when the configuration does.
+//!
+//! Known tokens are a lookup by digest, without a lock for those of the configuration and without waiting for all. Only a token that was not
+//! seen before may have to wait for its provider ([`TokenQuestion`]).
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+use tidings_config::{IntrospectionSettings, JwtSettings};
+use tidings_engine::{Principal, QuotaBook, QuotaLimits};
+use tidings_sync::Lock;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::book_table::BookTable;
+use crate::credential::Credential;
+use crate::introspection::{Introspection, KEPT};
+use crate::person::PeopleReader;
+use crate::provider::JwtProvider;
+use crate::resource::{ProtectedResource, RefusedToken};
+use crate::signed_token::UnverifiedToken;
+use crate::static_token::{StaticToken, sha256};
+
+/// How many tokens of providers are remembered.
+const REMEMBERED: usize = 20_000;
+/// How long a token may be: more than any provider makes, and less than the headers of a request.
+const LONGEST: usize = 12 << 10;
+
+/// What opens a door.
+#[derive(Clone, Default)]
+pub struct DoorSettings {
+    /// Tokens of the configuration.
+    pub tokens: Vec<StaticToken>,
+    /// Providers whose signed tokens are let in.
+    pub jwt: Vec<JwtSettings>,
+    /// A provider that is asked about the others.
+    pub introspection: Option<IntrospectionSettings>,
+    /// The address of the gateway as clients know it, without a path.
+    pub base: String,
+    /// Claims that rules ask for.
+    pub claims: BTreeSet<String>,
+    /// What one person may have at a time, where that is counted. It stays as it is when the door is changed.
+    pub quotas: Option<QuotaLimits>,
+}
+
+/// Who comes in. Clones are one door.
+#[derive(Clone)]
+pub struct Door(Arc<DoorState>);
+
+struct DoorState {
+    /// Nothing: nobody is asked, and everybody on the loopback interface is one person.
+    keys: Option<ArcSwap<DoorKeys>>,
+    local: Principal,
+    books: Arc<BookTable>,
+    changes: watch::Sender<()>,
+}
+
+struct DoorKeys {
+    tokens: HashMap<[u8; 32], Arc<Credential>>,
+    providers: Vec<Arc<JwtProvider>>,
+    introspection: Option<Arc<Introspection>>,
+    /// Tokens of providers that were found good, and until when that is not asked again.
+    remembered: Lock<HashMap<[u8; 32], RememberedToken>>,
+    resource: ProtectedResource,
+    books: Arc<BookTable>,
+    settings: DoorSettings,
+}
+
+/// What a token was found to stand for, and until when that is not asked again, if that is before its end.
+type RememberedToken = (Arc<Credential>, Option<SystemTime>);
+
+/// Whoever follows a door.
+pub struct DoorFollower {
+    door: Door,
+    changes: watch::Receiver<()>,
+}
+
+/// Somebody who was let in.
+pub enum Entrant<'d> {
+    /// The person at this machine, whom nobody asked.
+    Local(&'d Principal),
+    /// Whoever has this.
+    Known(Arc<Credential>),
+}
+
+/// What a header leads to.
+pub enum Admission<'d> {
+    /// Somebody comes in.
+    In(Entrant<'d>),
+    /// Nobody does.
+    Out(RefusedToken),
+    /// The provider knows.
+    Ask(TokenQuestion),
+}
+
+/// A token that nobody has asked about yet.
+pub struct TokenQuestion {
+    keys: Arc<DoorKeys>,
+    token: String,
+    digest: [u8; 32],
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self::open(Principal::local(), None)
+    }
+}
+
+impl Door {
+    /// Nobody is asked; everybody is this person, who may have so much.
+    pub fn open(local: Principal, quotas: Option<QuotaLimits>) -> Self {
+        let books = Arc::new(BookTable::new(quotas));
+        let local = books.counted(local);
+        Self(Arc::new(DoorState { keys: None, local, books, changes: watch::Sender::default() }))
+    }
+
+    /// These are let in, and nobody else.
+    pub fn closed(settings: DoorSettings) -> Self {
+        let books = Arc::new(BookTable::new(settings.quotas));
+        let keys = Some(ArcSwap::from_pointee(DoorKeys::new(settings, &books, None)));
+        Self(Arc::new(DoorState { keys, local: Principal::local(), books, changes: watch::Sender::default() }))
+    }
+
+    /// What those have who came in, where that is counted.
+    pub fn books(&self) -> Vec<Arc<QuotaBook>> {
+        self.0.books.all()
+    }
+
+    /// Whether nobody is asked.
+    pub fn is_open(&self) -> bool {
+        self.0.keys.is_none()
+    }
+
+    /// Whom a header lets in, as far as that is known already.
+    pub fn admit(&self, authorization: Option<&[u8]>) -> Admission<'_> {
+        let Some(keys) = &self.0.keys else { return Admission::In(Entrant::Local(&self.0.local)) };
+        let Some(token) = authorization.and_then(bearer) else { return Admission::Out(RefusedToken::Missing) };
+        let keys = keys.load();
+        // Compared as hashes: the text of a token is kept nowhere, and the time of a lookup says nothing about it.
+        let digest = sha256(token);
+        match keys.known(&digest) {
+            Some(credential) if credential.is_good() => Admission::In(Entrant::Known(credential)),
+            Some(_) => Admission::Out(RefusedToken::Invalid("the token has expired")),
+            None if keys.is_alone() || token.len() > LONGEST => {
+                Admission::Out(RefusedToken::Invalid("the token is not known"))
+            }
+            None => Admission::Ask(TokenQuestion { keys: Arc::clone(&keys), token: token.to_owned(), digest }),
+        }
+    }
+
+    /// The same, with its provider asked where that is needed.
+    pub async fn enter(&self, authorization: Option<&[u8]>) -> Result<Entrant<'_>, RefusedToken> {
+        match self.admit(authorization) {
+            Admission::In(entrant) => Ok(entrant),
+            Admission::Out(refused) => Err(refused),
+            Admission::Ask(question) => question.answer().await.map(Entrant::Known),
+        }
+    }
+
+    /// What opens it from now on. What is good no longer is taken back. Only for a door that asks.
+    pub fn change(&self, settings: DoorSettings) {
+        let Some(keys) = &self.0.keys else { return };
+        let before = keys.load_full();
+        let after = Arc::new(DoorKeys::new(settings, &self.0.books, Some(&before)));
+        keys.store(Arc::clone(&after));
+        // After the store: whoever hears of its end and asks again finds the new keys.
+        before.end_what_is_not_in(&after);
+        self.0.changes.send_replace(());
+    }
+
+    /// Whether somebody who came in could come in again.
+    pub fn still_admits(&self, principal: &Principal) -> bool {
+        let Some(keys) = &self.0.keys else { return true };
+        keys.load().still_admits(principal)
+    }
+
+    /// Hears of those who may not be able to come in any longer, from now on.
+    pub fn follow(&self) -> DoorFollower {
+        DoorFollower { door: self.clone(), changes: self.0.changes.subscribe() }
+    }
+
+    /// What somebody who was not let in is told beside the status.
+    pub fn challenge(&self, refused: &RefusedToken) -> String {
+        let plain = || ProtectedResource::default().challenge(refused);
+        self.0.keys.as_ref().map_or_else(plain, |keys| keys.load().resource.challenge(refused))
+    }
+
+    /// The document that says where tokens come from, where a provider gives them.
+    pub fn resource_metadata(&self) -> Option<Value> {
+        self.0.keys.as_ref()?.load().resource.document()
+    }
+}
+
+impl DoorFollower {
+    /// Returns when something was changed, or a token has ended. Nothing is missed between two calls.
+    pub async fn moved(&mut self) {
+        let Some(keys) = &self.door.0.keys else { return std::future::pending().await };
+        let now = SystemTime::now();
+        let keys = keys.load_full();
+        let ends = keys.tokens.values().filter_map(|token| token.until?.duration_since(now).ok());
+        // The time of day may be set meanwhile.
+        let next = ends.min().map(|left| left.min(Duration::from_secs(60)));
+        let ended = async {
+            match next {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.changes.changed() => {}
+            () = ended => {}
+        }
+    }
+}
+
+impl Deref for Entrant<'_> {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        match self {
+            Self::Local(principal) => principal,
+            Self::Known(credential) => &credential.principal,
+        }
+    }
+}
+
+impl Entrant<'_> {
+    /// What let them in, if anything had to: it may end.
+    pub fn credential(&self) -> Option<&Arc<Credential>> {
+        match self {
+            Self::Local(_) => None,
+            Self::Known(credential) => Some(credential),
+        }
+    }
+}
+
+impl TokenQuestion {
+    /// Asks the provider, or checks what it signed.
+    pub async fn answer(self) -> Result<Arc<Credential>, RefusedToken> {
+        let Self { keys, token, digest } = self;
+        if let Some(signed) = UnverifiedToken::read(&token) {
+            let issuer = signed.as_ref().ok().map(|signed| signed.issuer.clone());
+            let provider = keys.providers.iter().find(|provider| Some(&provider.settings.issuer) == issuer.as_ref());
+            match (signed, provider) {
+                (Ok(signed), Some(provider)) => return Ok(keys.remember(digest, provider.check(&signed).await?, None)),
+                (Err(refused), _) if keys.introspection.is_none() => return Err(refused),
+                (Ok(_), None) if keys.introspection.is_none() => {
+                    return Err(RefusedToken::Invalid("the token was issued by somebody else"));
+                }
+                // A provider that is asked may sign its tokens, too, in whatever way.
+                _ => {}
+            }
+        }
+        let Some(introspection) = &keys.introspection else {
+            return Err(RefusedToken::Invalid("the token is not known"));
+        };
+        let turn = introspection.turn(digest);
+        let _turn = turn.lock().await;
+        // Somebody else with the same token may have asked meanwhile.
+        if let Some(credential) = keys.known(&digest).filter(|credential| credential.is_good()) {
+            return Ok(credential);
+        }
+        if introspection.was_refused(&digest) {
+            return Err(RefusedToken::Invalid("the token is not good, or no longer"));
+        }
+        let credential = introspection.check(digest, &token).await?;
+        Ok(keys.remember(digest, credential, Some(SystemTime::now() + KEPT)))
+    }
+}
+
+impl DoorKeys {
+    fn new(settings: DoorSettings, books: &Arc<BookTable>, before: Option<&DoorKeys>) -> Self {
+        let mut resource =
+            ProtectedResource { base: settings.base.trim_end_matches('/').to_owned(), ..ProtectedResource::default() };
+        let name = resource.name();
+        let same_claims = before.is_some_and(|before| before.settings.claims == settings.claims);
+        let tokens = settings.tokens.iter().map(|token| {
+            let kept = before.and_then(|before| before.tokens.get(&token.sha256));
+            // The same one, so that what it opened goes on.
+            let kept = kept.filter(|kept| kept.principal == token.principal && kept.until == token.until);
+            let fresh = || {
+                let (principal, until) = (books.counted(token.principal.clone()), token.until);
+                Arc::new(Credential { principal, until, ended: CancellationToken::new() })
+            };
+            (token.sha256, kept.map_or_else(fresh, Arc::clone))
+        });
+        let tokens = tokens.collect();
+        let providers = settings.jwt.iter().map(|jwt| {
+            let mut known = before.into_iter().flat_map(|before| &before.providers);
+            if same_claims && let Some(same) = known.clone().find(|provider| provider.settings == *jwt) {
+                return Arc::clone(same);
+            }
+            let keys = known.find_map(|provider| provider.keys_for(jwt));
+            let people = PeopleReader::new(jwt.people.clone(), &settings.claims);
+            Arc::new(JwtProvider::new(jwt.clone(), people, &name, keys))
+        });
+        let providers: Vec<Arc<JwtProvider>> = providers.collect();
+        let introspection = settings.introspection.as_ref().map(|asked| {
+            let same = before.and_then(|before| before.introspection.as_ref());
+            match same.filter(|same| same_claims && same.settings == *asked) {
+                Some(same) => Arc::clone(same),
+                None => {
+                    let people = PeopleReader::new(asked.people.clone(), &settings.claims);
+                    Arc::new(Introspection::new(asked.clone(), people, &name))
+                }
+            }
+        });
+        let asked = settings.introspection.as_ref();
+        let people = settings.jwt.iter().map(|jwt| &jwt.people).chain(asked.map(|asked| &asked.people));
+        for scope in people.flat_map(|people| &people.scopes) {
+            if !resource.scopes.contains(scope) {
+                resource.scopes.push(scope.clone());
+            }
+        }
+        resource.issuers = settings.jwt.iter().map(|jwt| jwt.issuer.clone()).collect();
+        resource.issuers.extend(asked.and_then(|asked| asked.issuer.clone()));
+        resource.issuers.dedup();
+        Self {
+            tokens,
+            providers,
+            introspection,
+            remembered: Lock::default(),
+            resource,
+            books: Arc::clone(books),
+            settings,
+        }
+    }
+
+    /// Whether there are only tokens of the configuration.
+    fn is_alone(&self) -> bool {
+        self.providers.is_empty() && self.introspection.is_none()
+    }
+
+    fn known(&self, digest: &[u8; 32]) -> Option<Arc<Credential>> {
+        if let Some(token) = self.tokens.get(digest) {
+            return Some(Arc::clone(token));
+        }
+        // Only where there are providers: tokens of the configuration take no lock.
+        if self.is_alone() {
+            return None;
+        }
+        let remembered = self.remembered.lock();
+        let (credential, kept) = remembered.get(digest)?;
+        kept.is_none_or(|kept| SystemTime::now() < kept).then(|| Arc::clone(credential))
+    }
+
+    fn remember(&self, digest: [u8; 32], credential: Credential, kept: Option<SystemTime>) -> Arc<Credential> {
+        let principal = self.books.counted(credential.principal);
+        let credential = Arc::new(Credential { principal, ..credential });
+        let mut remembered = self.remembered.lock();
+        if remembered.len() >= REMEMBERED {
+            let now = SystemTime::now();
+            remembered.retain(|_, (known, kept)| known.is_good() && kept.is_none_or(|kept| now < kept));
+        }
+        // All are good: one of them is checked again when it comes back.
+        if remembered.len() >= REMEMBERED
+            && let Some(one) = remembered.keys().next().copied()
+        {
+            remembered.remove(&one);
+        }
+        remembered.insert(digest, (Arc::clone(&credential), kept));
+        credential
+    }
+
+    fn still_admits(&self, principal: &Principal) -> bool {
+        let is_of = |issuer: &str| principal.name.strip_prefix(issuer).is_some_and(|rest| rest.starts_with('#'));
+        self.tokens.values().any(|token| token.principal == *principal && token.is_good())
+            || self.providers.iter().any(|provider| is_of(&provider.settings.issuer))
+            || self.introspection.as_ref().is_some_and(|asked| is_of(asked.issuer()))
+    }
+
+    fn end_what_is_not_in(&self, after: &Self) {
+        for (digest, token) in &self.tokens {
+            if !after.tokens.get(digest).is_some_and(|kept| Arc::ptr_eq(kept, token)) {
+                token.ended.cancel();
+            }
+        }
+        for provider in &self.providers {
+            if !after.providers.iter().any(|kept| Arc::ptr_eq(kept, provider)) {
+                provider.ended.cancel();
+            }
+        }
+        if let Some(asked) = &self.introspection
+            && !after.introspection.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, asked))
+        {
+            asked.ended.cancel();
+        }
+    }
+}
+
+/// The token of a header.
+fn bearer(authorization: &[u8]) -> Option<&str> {
+    let (scheme, token) = std::str::from_utf8(authorization).ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_engine::AccessScope;
+
+    use super::*;
+
+    fn token(name: &str, until: Option<SystemTime>) -> StaticToken {
+        let scope = AccessScope::new(vec!["*".to_owned()], name == "a", |_, _| true);
+        StaticToken { until, ..StaticToken::of(&format!("secret-{name}"), Principal::new(name, scope)) }
+    }
+
+    fn settings(tokens: Vec<StaticToken>) -> DoorSettings {
+        DoorSettings { tokens, ..DoorSettings::default() }
+    }
+
+    fn name(door: &Door, authorization: &str) -> Option<String> {
+        match door.admit(Some(authorization.as_bytes())) {
+            Admission::In(entrant) => Some(entrant.name.to_string()),
+            _ => None,
+        }
+    }
+
+    // issue 6.8
+    #[test]
+    fn a_token_opens_for_its_owner_and_nothing_else_opens() {
+        let door = Door::closed(settings(vec![token("a", None), token("b", None)]));
+        assert_eq!(name(&door, "Bearer secret-a").as_deref(), Some("a"));
+        assert_eq!(name(&door, "bearer  secret-b ").as_deref(), Some("b"), "the scheme in any case, spaces around");
+        for wrong in ["", "Bearer", "Bearer ", "secret-a", "Basic secret-a", "Bearer secret-", "Bearer secret-ab"] {
+            assert_eq!(name(&door, wrong), None, "{wrong:?}");
+        }
+        assert!(matches!(door.admit(None), Admission::Out(RefusedToken::Missing)));
+        assert!(matches!(door.admit(Some(b"Bearer \xff")), Admission::Out(_)));
+    }
+
+    // issue 6.8
+    #[test]
+    fn no_tokens_is_not_an_empty_list_of_them() {
+        assert!(matches!(Door::default().admit(None), Admission::In(person) if person.is_admin()), "nobody is asked");
+        let shut = Door::closed(DoorSettings::default());
+        assert!(matches!(shut.admit(None), Admission::Out(_)), "nobody comes in");
+    }
+
+    // trust T8; identity 4
+    #[test]
+    fn a_person_has_one_count_also_after_the_door_was_changed() {
+        let quotas = QuotaLimits { calls: 1, listens: 1, sessions: 1, subscriptions: 1, message_memory: 0 };
+        let with = |until| DoorSettings { quotas: Some(quotas), ..settings(vec![token("a", until)]) };
+        let door = Door::closed(with(None));
+        let book = |door: &Door| match door.admit(Some(b"Bearer secret-a")) {
+            Admission::In(entrant) => Arc::clone(entrant.book().expect("a book")),
+            _ => panic!("a is not let in"),
+        };
+        let before = book(&door);
+        door.change(with(Some(SystemTime::now() + Duration::from_secs(60))));
+        assert!(Arc::ptr_eq(&before, &book(&door)) && door.books().len() == 1);
+        assert!(Door::default().books().is_empty(), "nobody is counted who is alone");
+    }
+
+    // identity 2
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_is_taken_away_ends_what_it_opened_and_the_others_go_on() {
+        let door = Door::closed(settings(vec![token("a", None), token("b", None)]));
+        let of = |name: &str| match door.admit(Some(format!("Bearer secret-{name}").as_bytes())) {
+            Admission::In(Entrant::Known(credential)) => credential,
+            _ => panic!("{name} is not let in"),
+        };
+        let (a, b) = (of("a"), of("b"));
+        let mut follower = door.follow();
+        door.change(settings(vec![token("a", None)]));
+        follower.moved().await;
+        b.over().await;
+        assert!(!a.ended.is_cancelled());
+        assert!(door.still_admits(&a.principal) && !door.still_admits(&b.principal));
+        assert_eq!((name(&door, "Bearer secret-a").is_some(), name(&door, "Bearer secret-b")), (true, None));
+        let ended = SystemTime::now() - Duration::from_secs(1);
+        door.change(settings(vec![token("a", Some(ended))]));
+        assert!(a.ended.is_cancelled(), "the same token with another end is another");
+        assert!(!door.still_admits(&a.principal));
+        assert!(matches!(
+            door.admit(Some(b"Bearer secret-a")),
+            Admission::Out(RefusedToken::Invalid("the token has expired"))
+        ));
+    }
+}

@@ -1,0 +1,28 @@
+//! Who asks: from a bearer token to the principal it stands for, and what somebody without one is told.
+//!
+//! Here belong the kinds of tokens (static ones, signed ones of an identity provider, opaque ones that it is asked about), the keys of
+//! providers, and the words of challenges. Not here: what a principal may see (`hub`), how tokens arrive (`downstream`), and the tokens that
+//! the gateway itself shows to servers (`login`).
+
+mod book_table;
+mod credential;
+mod door;
+mod introspection;
+mod key_care;
+mod person;
+mod provider;
+mod provider_fetch;
+mod resource;
+mod ring_verifier;
+mod signed_token;
+mod static_token;
+
+pub use credential::Credential;
+pub use door::{Admission, Door, DoorFollower, DoorSettings, Entrant, TokenQuestion};
+pub use resource::{METADATA, RefusedToken};
+pub use static_token::{StaticToken, sha256};
+
+use std::time::Duration;
+
+/// How far clocks may differ.
+const SKEW: Duration = Duration::from_secs(30);
