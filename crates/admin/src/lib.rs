@@ -53,7 +53,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_engine::{AuditedDecision, Gateway};
-use tidings_identity::{Door, RefusedToken};
+use tidings_identity::{ClientCertificate, Door, RefusedToken};
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
 use tidings_search::{SearchControl, ToolIndex};
@@ -230,7 +230,8 @@ async fn authorise(State(admin): State<AdminShared>, request: Request, next: Nex
     let given = request.headers().get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
     // Owned, because the request is handed on.
     let given = given.map(<[u8]>::to_vec);
-    let entered = admin.keys.enter(given.as_deref()).await;
+    let certificate = request.extensions().get::<Arc<ClientCertificate>>().cloned();
+    let entered = admin.keys.enter(given.as_deref(), certificate.as_deref()).await;
     match entered {
         Ok(principal) if principal.is_admin() && request.method() == Method::GET => return next.run(request).await,
         Ok(principal) if principal.is_admin() => {

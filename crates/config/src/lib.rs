@@ -37,13 +37,14 @@ pub use lock::{LockFile, LockFileFault, LockedItem, LockedServer};
 pub use outline::outline;
 pub use plan::audit::AuditSettings;
 pub use plan::auth::{
-    AuthSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings, TokenSettings,
+    AuthSettings, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings,
+    TokenSettings,
 };
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, ListenTarget, NamingSetting,
-    NotificationSettings, REVISIONS, RegistryToolsSetting, ViewSetting,
+    NotificationSettings, REVISIONS, RegistryToolsSetting, TlsSettings, ViewSetting,
 };
 pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
 pub use plan::page::PageSettings;

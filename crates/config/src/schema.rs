@@ -153,6 +153,32 @@ struct GatewaySchema {
     inherit_env: Option<InheritEnv>,
     /// Where browsers reach the gateway, where that is not the address it listens on: logins to servers come back there.
     public_url: Option<String>,
+    /// Makes the addresses speak TLS.
+    tls: Option<TlsSchema>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Tls")]
+struct TlsSchema {
+    /// A PEM file with the certificate, and those between it and one that clients trust. Read again when it changes.
+    cert: String,
+    /// A PEM file with its private key. Read again when it changes.
+    key: String,
+    /// A PEM file with who signs certificates of clients. Who comes in with one is in `certificates` of `[auth]`.
+    client_ca: Option<String>,
+    /// Whether everybody needs one: "optional" also lets tokens in.
+    #[schemars(extend("default" = "optional"))]
+    client_cert: Option<ClientCertSchema>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[schemars(rename = "ClientCert")]
+#[allow(dead_code, reason = "only its schema is used")]
+enum ClientCertSchema {
+    Optional,
+    Required,
 }
 
 #[derive(JsonSchema)]

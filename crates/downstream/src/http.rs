@@ -16,6 +16,7 @@ mod session_archive;
 mod session_keeper;
 mod sessions;
 mod sse;
+mod tls;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -32,7 +33,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tidings_engine::{AuditedDecision, Gateway};
-use tidings_identity::Door;
+use tidings_identity::{ClientCertificate, Door};
 use tidings_wire::MessageBudget;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,6 +48,7 @@ use peer::LoopbackPeer;
 pub use retention::KeptBytes;
 pub use session_archive::{ArchiveKey, ArchiveStep, SessionArchive};
 use session_keeper::ArchiveSweep;
+pub use tls::{TlsEntrance, TlsFault, TlsFiles};
 
 /// Read and write buffer of a connection: also the bound on the size of request headers.
 const BUFFER: usize = 16 << 10;
@@ -83,6 +85,8 @@ pub struct EndpointOptions {
     pub kept_bytes: KeptBytes,
     /// Where sessions are kept, so that they outlive the process.
     pub archive: Option<Arc<dyn SessionArchive>>,
+    /// What addresses speak TLS with; sockets of the file system never do.
+    pub tls: Option<TlsEntrance>,
 }
 
 impl Default for EndpointOptions {
@@ -100,6 +104,7 @@ impl Default for EndpointOptions {
             message_budget: &tidings_wire::MESSAGES,
             kept_bytes: KeptBytes::default(),
             archive: None,
+            tls: None,
         }
     }
 }
@@ -153,6 +158,9 @@ pub async fn serve(
     let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).end_unadmitted_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
+    if let Some(tls) = &endpoint.options.tls {
+        connections.spawn(tls.clone().follow(endpoint.options.door.clone(), closing.clone()));
+    }
     let accept = async |listener: EndpointListener| {
         loop {
             let accepted = tokio::select! {
@@ -166,12 +174,17 @@ pub async fn serve(
                         let parts = (Arc::clone(&endpoint), others.clone(), closing.clone());
                         let taken = Arc::clone(&place.place);
                         let task = match stream {
-                            AcceptedStream::Tcp(stream) => connections.spawn(tcp_connection(stream, place, parts)),
+                            AcceptedStream::Tcp(stream) => match &endpoint.options.tls {
+                                Some(tls) => connections.spawn(tls_connection(stream, tls.clone(), place, parts)),
+                                None => connections.spawn(tcp_connection(stream, place, parts)),
+                            },
                             #[cfg(unix)]
                             AcceptedStream::Unix(stream) => connections.spawn(unix_connection(stream, place, parts)),
                         };
                         taken.is_served_by(task.abort_handle());
                     }
+                    // Nobody who speaks TLS could read the reason: the end of the connection has to do.
+                    None if endpoint.options.tls.is_some() => {}
                     None => refuse_connection(&stream),
                 },
                 Err(error) => {
@@ -266,7 +279,37 @@ async fn tcp_connection(stream: TcpStream, taken: TakenPlace, parts: ConnectionP
     // Whoever needs no token here must at least be the same user.
     let peer = parts.0.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
     let address = stream.peer_addr().ok().map(|address| address.ip());
-    connection(stream, (peer, address), taken, parts).await;
+    let (endpoint, others, closing) = parts;
+    let whose = ConnectionPeer { user: peer, address, certificate: None };
+    connection(stream, whose, taken, (endpoint, others), closing.cancelled()).await;
+}
+
+async fn tls_connection(stream: TcpStream, tls: TlsEntrance, taken: TakenPlace, parts: ConnectionParts) {
+    let _ = stream.set_nodelay(true);
+    let (endpoint, others, closing) = parts;
+    let user = endpoint.is_open_to_its_user().then(|| LoopbackPeer::of(&stream));
+    let address = stream.peer_addr().ok().map(|address| address.ip());
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        () = closing.cancelled() => return,
+    };
+    let Some(accepted) = accepted else { return };
+    let whose = ConnectionPeer { user, address, certificate: accepted.certificate };
+    let ends = async {
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = accepted.signers_replaced.cancelled() => {}
+        }
+    };
+    connection(accepted.stream, whose, taken, (endpoint, others), ends).await;
+}
+
+/// Who is at the other end of a connection.
+struct ConnectionPeer {
+    /// Where only one user is served.
+    user: Option<LoopbackPeer>,
+    address: Option<IpAddr>,
+    certificate: Option<Arc<ClientCertificate>>,
 }
 
 #[cfg(unix)]
@@ -274,15 +317,18 @@ async fn unix_connection(stream: tokio::net::UnixStream, taken: TakenPlace, part
     let own = rustix::process::geteuid().as_raw();
     // Whatever the mode of the socket is: it may have been changed.
     if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
-        connection(stream, (None, None), taken, parts).await;
+        let (endpoint, others, closing) = parts;
+        let whose = ConnectionPeer { user: None, address: None, certificate: None };
+        connection(stream, whose, taken, (endpoint, others), closing.cancelled()).await;
     }
 }
 
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
     stream: S,
-    (peer, address): (Option<LoopbackPeer>, Option<IpAddr>),
+    ConnectionPeer { user: peer, address, certificate }: ConnectionPeer,
     taken: TakenPlace,
-    (endpoint, others, closing): ConnectionParts,
+    (endpoint, others): (Arc<HttpEndpoint>, Router),
+    ends: impl Future<Output = ()> + Send,
 ) {
     let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
@@ -302,12 +348,12 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
                 return Box::pin(std::future::ready(Ok(response)));
             }
             match request.uri().path() {
-                "/mcp" => Box::pin(Arc::clone(&endpoint).handle(request).map(move |response| {
+                "/mcp" => Box::pin(Arc::clone(&endpoint).handle(request, certificate.clone()).map(move |response| {
                     refusals.see("/mcp", &response);
                     Ok(response)
                 })),
                 sse::STREAM | sse::MESSAGES => {
-                    Box::pin(Arc::clone(&endpoint).handle_sse(request).map(move |response| {
+                    Box::pin(Arc::clone(&endpoint).handle_sse(request, certificate.clone()).map(move |response| {
                         refusals.see(sse::STREAM, &response);
                         Ok(response)
                     }))
@@ -315,6 +361,11 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
                 path => match endpoint.check_origin(request.headers()) {
                     Ok(()) => {
                         let path = path.to_owned();
+                        let mut request = request;
+                        if let Some(certificate) = &certificate {
+                            // For routes that have to know who asks.
+                            request.extensions_mut().insert(Arc::clone(certificate));
+                        }
                         let answer = others.clone().oneshot(request.map(Body::new));
                         Box::pin(answer.inspect(move |answer| {
                             if let Ok(response) = answer {
@@ -335,7 +386,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = closing.cancelled() => {}
+        () = ends => {}
         () = watched.ends() => {
             // Headers that never end are nobody's request.
             if !watched.ever.load(Ordering::Relaxed) {

@@ -10,16 +10,17 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
-use tidings_config::{IntrospectionSettings, JwtSettings};
+use tidings_config::{CertificateSettings, IntrospectionSettings, JwtSettings};
 use tidings_engine::{Principal, QuotaBook, QuotaLimits};
 use tidings_sync::Lock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::book_table::BookTable;
+use crate::client_certificate::ClientCertificate;
 use crate::credential::Credential;
 use crate::introspection::{Introspection, KEPT};
-use crate::person::PeopleReader;
+use crate::person::{CERTIFIED, PeopleReader, person_with_certificate};
 use crate::provider::JwtProvider;
 use crate::resource::{ProtectedResource, RefusedToken};
 use crate::signed_token::UnverifiedToken;
@@ -39,6 +40,8 @@ pub struct DoorSettings {
     pub jwt: Vec<JwtSettings>,
     /// A provider that is asked about the others.
     pub introspection: Option<IntrospectionSettings>,
+    /// Who comes in with a certificate.
+    pub certificates: Vec<CertificateSettings>,
     /// The address of the gateway as clients know it, without a path.
     pub base: String,
     /// Claims that rules ask for.
@@ -56,6 +59,8 @@ struct DoorState {
     keys: Option<ArcSwap<DoorKeys>>,
     local: Principal,
     books: Arc<BookTable>,
+    /// Held while it is changed.
+    changing: Lock<()>,
     changes: watch::Sender<()>,
 }
 
@@ -63,7 +68,9 @@ struct DoorKeys {
     tokens: HashMap<[u8; 32], Arc<Credential>>,
     providers: Vec<Arc<JwtProvider>>,
     introspection: Option<Arc<Introspection>>,
-    /// Tokens of providers that were found good, and until when that is not asked again.
+    /// Rings when certificates open nothing any longer, or are looked at anew.
+    certificates: CancellationToken,
+    /// Tokens of providers and certificates that were found good, and until when that is not asked again.
     remembered: Lock<HashMap<[u8; 32], RememberedToken>>,
     resource: ProtectedResource,
     books: Arc<BookTable>,
@@ -115,14 +122,21 @@ impl Door {
     pub fn open(local: Principal, quotas: Option<QuotaLimits>) -> Self {
         let books = Arc::new(BookTable::new(quotas));
         let local = books.counted(local);
-        Self(Arc::new(DoorState { keys: None, local, books, changes: watch::Sender::default() }))
+        Self(Arc::new(DoorState {
+            keys: None,
+            local,
+            books,
+            changing: Lock::default(),
+            changes: watch::Sender::default(),
+        }))
     }
 
     /// These are let in, and nobody else.
     pub fn closed(settings: DoorSettings) -> Self {
         let books = Arc::new(BookTable::new(settings.quotas));
         let keys = Some(ArcSwap::from_pointee(DoorKeys::new(settings, &books, None)));
-        Self(Arc::new(DoorState { keys, local: Principal::local(), books, changes: watch::Sender::default() }))
+        let (local, changing, changes) = (Principal::local(), Lock::default(), watch::Sender::default());
+        Self(Arc::new(DoorState { keys, local, books, changing, changes }))
     }
 
     /// What those have who came in, where that is counted.
@@ -152,9 +166,24 @@ impl Door {
         }
     }
 
+    /// The same for a client that showed a certificate. A token says more than a certificate, also a wrong one.
+    pub fn admit_with(&self, authorization: Option<&[u8]>, certificate: Option<&ClientCertificate>) -> Admission<'_> {
+        match (&self.0.keys, authorization, certificate) {
+            (Some(keys), None, Some(certificate)) => match keys.load().certified(certificate) {
+                Ok(credential) => Admission::In(Entrant::Known(credential)),
+                Err(refused) => Admission::Out(refused),
+            },
+            _ => self.admit(authorization),
+        }
+    }
+
     /// The same, with its provider asked where that is needed.
-    pub async fn enter(&self, authorization: Option<&[u8]>) -> Result<Entrant<'_>, RefusedToken> {
-        match self.admit(authorization) {
+    pub async fn enter(
+        &self,
+        authorization: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Entrant<'_>, RefusedToken> {
+        match self.admit_with(authorization, certificate) {
             Admission::In(entrant) => Ok(entrant),
             Admission::Out(refused) => Err(refused),
             Admission::Ask(question) => question.answer().await.map(Entrant::Known),
@@ -164,11 +193,24 @@ impl Door {
     /// What opens it from now on. What is good no longer is taken back. Only for a door that asks.
     pub fn change(&self, settings: DoorSettings) {
         let Some(keys) = &self.0.keys else { return };
+        let _alone = self.0.changing.lock();
         let before = keys.load_full();
         let after = Arc::new(DoorKeys::new(settings, &self.0.books, Some(&before)));
         keys.store(Arc::clone(&after));
         // After the store: whoever hears of its end and asks again finds the new keys.
         before.end_what_is_not_in(&after);
+        self.0.changes.send_replace(());
+    }
+
+    /// Certificates are trusted by others from now on: what they opened ends, and whoever still has a good one comes in again.
+    pub fn look_at_certificates_anew(&self) {
+        let Some(keys) = &self.0.keys else { return };
+        let _alone = self.0.changing.lock();
+        let before = keys.load_full();
+        let mut after = DoorKeys::new(before.settings.clone(), &self.0.books, Some(&before));
+        after.certificates = CancellationToken::new();
+        keys.store(Arc::new(after));
+        before.certificates.cancel();
         self.0.changes.send_replace(());
     }
 
@@ -319,15 +361,10 @@ impl DoorKeys {
         resource.issuers = settings.jwt.iter().map(|jwt| jwt.issuer.clone()).collect();
         resource.issuers.extend(asked.and_then(|asked| asked.issuer.clone()));
         resource.issuers.dedup();
-        Self {
-            tokens,
-            providers,
-            introspection,
-            remembered: Lock::default(),
-            resource,
-            books: Arc::clone(books),
-            settings,
-        }
+        let same_rules = before.filter(|before| before.settings.certificates == settings.certificates);
+        let certificates = same_rules.map(|before| before.certificates.clone()).unwrap_or_default();
+        let (books, remembered) = (Arc::clone(books), Lock::default());
+        Self { tokens, providers, introspection, certificates, remembered, resource, books, settings }
     }
 
     /// Whether there are only tokens of the configuration.
@@ -346,6 +383,23 @@ impl DoorKeys {
         let remembered = self.remembered.lock();
         let (credential, kept) = remembered.get(digest)?;
         kept.is_none_or(|kept| SystemTime::now() < kept).then(|| Arc::clone(credential))
+    }
+
+    /// Whoever has a certificate.
+    fn certified(&self, certificate: &ClientCertificate) -> Result<Arc<Credential>, RefusedToken> {
+        if let Some((credential, _)) = self.remembered.lock().get(&certificate.digest)
+            && credential.is_good()
+        {
+            return Ok(Arc::clone(credential));
+        }
+        let person = person_with_certificate(&self.settings.certificates, &certificate.name);
+        let principal = person.ok_or(RefusedToken::Invalid("the certificate is not among those of [auth]"))?;
+        let (until, ended) = (certificate.until, self.certificates.child_token());
+        let credential = Credential { principal, until, ended };
+        if !credential.is_good() {
+            return Err(RefusedToken::Invalid("the certificate has expired"));
+        }
+        Ok(self.remember(certificate.digest, credential, None))
     }
 
     fn remember(&self, digest: [u8; 32], credential: Credential, kept: Option<SystemTime>) -> Arc<Credential> {
@@ -371,6 +425,9 @@ impl DoorKeys {
         self.tokens.values().any(|token| token.principal == *principal && token.is_good())
             || self.providers.iter().any(|provider| is_of(&provider.settings.issuer))
             || self.introspection.as_ref().is_some_and(|asked| is_of(asked.issuer()))
+            || principal.name.strip_prefix(CERTIFIED).is_some_and(|name| {
+                person_with_certificate(&self.settings.certificates, name).as_ref() == Some(principal)
+            })
     }
 
     fn end_what_is_not_in(&self, after: &Self) {
@@ -388,6 +445,9 @@ impl DoorKeys {
             && !after.introspection.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, asked))
         {
             asked.ended.cancel();
+        }
+        if self.settings.certificates != after.settings.certificates {
+            self.certificates.cancel();
         }
     }
 }
@@ -456,6 +516,51 @@ mod tests {
         door.change(with(Some(SystemTime::now() + Duration::from_secs(60))));
         assert!(Arc::ptr_eq(&before, &book(&door)) && door.books().len() == 1);
         assert!(Door::default().books().is_empty(), "nobody is counted who is alone");
+    }
+
+    // identity 2
+    #[test]
+    fn a_certificate_opens_for_the_first_rule_that_fits_its_name_and_only_without_a_token() {
+        let rule = |name: &str, admin| CertificateSettings {
+            name: name.to_owned(),
+            servers: vec!["*".to_owned()],
+            admin,
+            groups: vec!["ci".to_owned()],
+        };
+        let shown = |name: &str, until| ClientCertificate { name: name.to_owned(), until, digest: sha256(name) };
+        let with =
+            |rules: Vec<CertificateSettings>| DoorSettings { certificates: rules, ..settings(vec![token("a", None)]) };
+        let door = Door::closed(with(vec![rule("ops", true), rule("*.ci", false)]));
+        let enter = |certificate: &ClientCertificate, authorization: Option<&str>| match door
+            .admit_with(authorization.map(str::as_bytes), Some(certificate))
+        {
+            Admission::In(Entrant::Known(credential)) => Some(credential),
+            _ => None,
+        };
+        let ops = enter(&shown("ops", None), None).expect("it is let in");
+        assert!(ops.principal.is_admin() && &*ops.principal.name == "cert:ops");
+        let one = enter(&shown("one.ci", None), None).expect("it is let in");
+        assert!(!one.principal.is_admin() && one.principal.scope.facts().groups.contains("ci"));
+        assert!(enter(&shown("other", None), None).is_none());
+        let late = SystemTime::now() - Duration::from_secs(1);
+        assert!(enter(&shown("late.ci", Some(late)), None).is_none());
+        assert!(enter(&shown("ops", None), Some("Bearer wrong")).is_none(), "the token counts");
+        assert_eq!(
+            enter(&shown("ops", None), Some("Bearer secret-a")).map(|it| it.principal.name.to_string()).as_deref(),
+            Some("a")
+        );
+        // Other rules end what the certificates opened, and no token.
+        assert!(door.still_admits(&ops.principal));
+        door.change(with(vec![rule("ops", true), rule("*.ci", false)]));
+        assert!(!ops.ended.is_cancelled(), "the same rules");
+        door.look_at_certificates_anew();
+        assert!(ops.ended.is_cancelled() && door.still_admits(&ops.principal));
+        door.change(with(vec![rule("ops", false)]));
+        assert!(!door.still_admits(&ops.principal), "with other rights they are somebody else");
+        assert!(matches!(
+            Door::default().admit_with(None, Some(&shown("ops", None))),
+            Admission::In(Entrant::Local(_))
+        ));
     }
 
     // identity 2

@@ -1,10 +1,11 @@
-//! Who asks: from a bearer token to the principal it stands for, and what somebody without one is told.
+//! Who asks: from a bearer token or a certificate to the principal it stands for, and what somebody without one is told.
 //!
 //! Here belong the kinds of tokens (static ones, signed ones of an identity provider, opaque ones that it is asked about), the keys of
 //! providers, and the words of challenges. Not here: what a principal may see (`hub`), how tokens arrive (`downstream`), and the tokens that
 //! the gateway itself shows to servers (`login`).
 
 mod book_table;
+mod client_certificate;
 mod credential;
 mod door;
 mod introspection;
@@ -17,6 +18,7 @@ mod ring_verifier;
 mod signed_token;
 mod static_token;
 
+pub use client_certificate::ClientCertificate;
 pub use credential::Credential;
 pub use door::{Admission, Door, DoorFollower, DoorSettings, Entrant, TokenQuestion};
 pub use resource::{METADATA, RefusedToken};

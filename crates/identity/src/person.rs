@@ -1,9 +1,9 @@
-//! From the claims of a provider to somebody of whom rules can ask.
+//! From the claims of a provider, or the name in a certificate, to somebody of whom rules can ask.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use tidings_config::{PeopleSettings, glob_matches};
+use tidings_config::{CertificateSettings, PeopleSettings, glob_matches};
 use tidings_engine::{AccessScope, Principal};
 use tidings_hub::who::{PersonFacts, WhoPattern};
 
@@ -55,6 +55,17 @@ impl PeopleReader {
         // An issuer has no `#` and a static token no `://`: nobody else can have this name.
         Ok(Principal::new(&format!("{issuer}#{subject}"), scope))
     }
+}
+
+/// What names of people with certificates begin with. Those of tokens can not.
+pub(crate) const CERTIFIED: &str = "cert:";
+
+/// The person whose certificate has this name, if the rules let them in. The first that fits counts.
+pub(crate) fn person_with_certificate(rules: &[CertificateSettings], name: &str) -> Option<Principal> {
+    let rule = rules.iter().find(|rule| glob_matches(&rule.name, name))?;
+    let facts = PersonFacts { groups: rule.groups.iter().cloned().collect(), ..PersonFacts::default() };
+    let scope = AccessScope::new(rule.servers.clone(), rule.admin, glob_matches).of_person(facts);
+    Some(Principal::new(&format!("{CERTIFIED}{name}"), scope))
 }
 
 /// A claim; dots lead into objects, unless a claim has that very name.

@@ -91,6 +91,7 @@ fn settings(config: &Config, admin_token: &str, base: &str) -> DoorSettings {
         tokens,
         jwt: auth.jwt,
         introspection: auth.introspection,
+        certificates: auth.certificates,
         base: base.to_owned(),
         // One person alone is counted only where that is asked for; several are kept from each other's way in any case.
         quotas: config.quotas.or_else(|| config.auth.is_some().then(QuotaSettings::default)).map(limits),
@@ -103,11 +104,21 @@ fn limits(quotas: QuotaSettings) -> QuotaLimits {
     QuotaLimits { calls, listens, sessions, subscriptions, message_memory: message_mib << 20 }
 }
 
-/// Why nobody could come in.
+/// Why nobody could come in, or everybody.
 pub(crate) fn fault(config: &Config) -> Option<String> {
-    let nobody = config.auth.as_ref().is_some_and(|auth| auth.is_empty());
-    nobody
-        .then(|| "auth.tokens is empty, so that no client could connect; `tidings token NAME` makes a token".to_owned())
+    let has_signers = config.gateway.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let fault = match &config.auth {
+        Some(auth) if auth.is_empty() => {
+            "auth.tokens is empty, so that no client could connect; `tidings token NAME` makes a token"
+        }
+        Some(auth) if !auth.certificates.is_empty() && !has_signers => {
+            "auth.certificates needs `client_ca` of [gateway] tls: who signs certificates that are let in"
+        }
+        // Without it nobody is asked who they are.
+        None if has_signers => "client_ca of [gateway] tls needs [auth] certificates: who comes in with a certificate",
+        _ => return None,
+    };
+    Some(fault.to_owned())
 }
 
 /// Patterns that fit no server are most likely misspelled. Servers may come later, so they are no error.

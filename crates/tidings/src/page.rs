@@ -52,6 +52,8 @@ pub(crate) struct PageParts {
     pub(crate) host: String,
     /// Where the gateway listens.
     pub(crate) address: SocketAddr,
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
     /// Whether only this machine can connect.
     pub(crate) loopback: bool,
     /// How clients are connected, one command each.
@@ -166,7 +168,7 @@ impl PageServer {
         key.truncate(32);
         self.0.door.lock().issue(&key, &host, request.read_only, now());
         let shown = if host.contains(':') { format!("[{host}]") } else { host };
-        let url = format!("http://{shown}:{}/login?k={key}", self.0.address.port());
+        let url = format!("{}://{shown}:{}/login?k={key}", self.0.scheme, self.0.address.port());
         Ok(Some(PageLink { url, seconds: 600 }))
     }
 }

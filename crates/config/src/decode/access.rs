@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::auth::{
-    AuthSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings, TokenSettings,
+    AuthSettings, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings,
+    TokenSettings,
 };
 use crate::read::TableSection;
 use crate::read::forms::{http_url, url};
@@ -29,8 +30,23 @@ pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
     }
     let jwt = providers(&mut section);
     let introspection = section.section("introspection").and_then(introspection);
+    let nodes = section.list("certificates", "a list of tables").unwrap_or_default();
+    let certificates = nodes.iter().enumerate().filter_map(|(index, node)| {
+        let path = format!("{}[{index}]", section.key("certificates"));
+        TableSection::of_node(section.reading, path, node.at, node).and_then(certificate)
+    });
+    let certificates = certificates.collect();
     section.finish();
-    AuthSettings { tokens, jwt, introspection }
+    AuthSettings { tokens, jwt, introspection, certificates }
+}
+
+fn certificate(mut section: TableSection<'_, '_>) -> Option<CertificateSettings> {
+    let name = section.required_text("name");
+    let servers = section.texts("servers").unwrap_or_else(|| vec!["*".to_owned()]);
+    let admin = section.boolean("admin").unwrap_or(false);
+    let groups = section.texts("groups").unwrap_or_default();
+    section.finish();
+    Some(CertificateSettings { name: name?, servers, admin, groups })
 }
 
 /// One table, or a list of them.
@@ -59,8 +75,8 @@ fn token(mut section: TableSection<'_, '_>) -> Option<TokenSettings> {
     // A token without `servers` may use all of them; an empty list is none.
     let servers = section.texts("servers").unwrap_or_else(|| vec!["*".to_owned()]);
     let admin = section.boolean("admin").unwrap_or(false);
-    // A name that looks like a person of a provider would be taken for one.
-    if name.as_deref().is_some_and(|name| name.contains("://")) {
+    // A name that looks like a person of a provider, or one with a certificate, would be taken for them.
+    if name.as_deref().is_some_and(|name| name.contains("://") || name.starts_with("cert:")) {
         section.fault("name", ConfigFault::BadTokenName);
     }
     let groups = section.texts("groups").unwrap_or_default();

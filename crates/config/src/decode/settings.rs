@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::ConfigFault;
 use crate::plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenTarget, NamingSetting, NotificationSettings,
-    REVISIONS, RegistryToolsSetting, ViewSetting,
+    REVISIONS, RegistryToolsSetting, TlsSettings, ViewSetting,
 };
 use crate::plan::page::PageSettings;
 use crate::read::TableSection;
@@ -45,6 +45,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let session_link_idle = section.positive_duration("session_link_idle").unwrap_or(default.session_link_idle);
     let inherit_env = super::server::inherit_env(&mut section).unwrap_or_default();
     let public_url = http_url(&mut section, "public_url");
+    let tls = section.section("tls").and_then(tls).map(Box::new);
     section.finish();
     GatewaySettings {
         listen,
@@ -67,7 +68,21 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
         session_link_idle,
         inherit_env,
         public_url,
+        tls,
     }
+}
+
+fn tls(mut section: TableSection<'_, '_>) -> Option<TlsSettings> {
+    let cert = section.required_text("cert").map(|path| section.reading.expander.path(&path));
+    let key = section.required_text("key").map(|path| section.reading.expander.path(&path));
+    let client_ca = section.text("client_ca").map(|path| section.reading.expander.path(&path));
+    let required = section.choice("client_cert", &[("optional", false), ("required", true)]);
+    // Whoever asks for certificates has to say whose count.
+    if required.is_some() && client_ca.is_none() {
+        section.fault("client_cert", ConfigFault::MissingKey { key: "client_ca" });
+    }
+    section.finish();
+    Some(TlsSettings { cert: cert?, key: key?, client_ca, client_cert_required: required.unwrap_or_default() })
 }
 
 /// The first has to be an address: it is what clients are told.

@@ -95,7 +95,7 @@ pub enum ConfigFault {
     BadListen,
     /// Not a SHA-256 in hexadecimal.
     BadDigest,
-    /// A name that only people of an identity provider have.
+    /// A name that only people of an identity provider, or with a certificate, have.
     BadTokenName,
     /// Neither a day nor a moment.
     BadMoment,
@@ -231,7 +231,9 @@ impl fmt::Display for ConfigFault {
             Self::BadDigest => {
                 write!(f, "expected 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")
             }
-            Self::BadTokenName => write!(f, "can not hold \"://\": so people of an identity provider are named"),
+            Self::BadTokenName => {
+                write!(f, "can not hold \"://\" or begin with \"cert:\": so people with other credentials are named")
+            }
             Self::BadMoment => {
                 write!(f, "expected a day or a moment such as \"2027-01-01\" or \"2027-01-01T12:00:00Z\"")
             }

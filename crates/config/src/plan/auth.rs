@@ -15,12 +15,15 @@ pub struct AuthSettings {
     pub jwt: Vec<JwtSettings>,
     /// Whom to ask about tokens that nobody signed.
     pub introspection: Option<IntrospectionSettings>,
+    /// Who comes in with a certificate; the first that fits counts.
+    pub certificates: Vec<CertificateSettings>,
 }
 
 impl AuthSettings {
     /// Whether nobody could come in.
     pub fn is_empty(&self) -> bool {
-        self.tokens.is_empty() && self.jwt.is_empty() && self.introspection.is_none()
+        let no_token = self.tokens.is_empty() && self.jwt.is_empty() && self.introspection.is_none();
+        no_token && self.certificates.is_empty()
     }
 }
 
@@ -46,6 +49,19 @@ impl TokenSettings {
     pub fn permits(&self, server: &str) -> bool {
         self.servers.iter().any(|pattern| glob_matches(pattern, server))
     }
+}
+
+/// Somebody who has a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateSettings {
+    /// The name in the certificate, or a pattern.
+    pub name: String,
+    /// Patterns of the servers its owner may use.
+    pub servers: Vec<String>,
+    /// Whether its owner may change the gateway.
+    pub admin: bool,
+    /// The groups that its owner is in, for rules.
+    pub groups: Vec<String>,
 }
 
 /// `jwt` of `[auth]`: tokens that an identity provider signs.

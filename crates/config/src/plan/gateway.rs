@@ -52,6 +52,21 @@ pub struct GatewaySettings {
     pub inherit_env: InheritEnv,
     /// Where browsers and others reach the gateway, where that is not where it listens.
     pub public_url: Option<String>,
+    /// What its addresses speak TLS with. Nothing: plain HTTP.
+    pub tls: Option<Box<TlsSettings>>,
+}
+
+/// `tls` of `[gateway]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The certificate, and those between it and one that clients trust.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who signs the certificates of clients; without it none is asked for.
+    pub client_ca: Option<PathBuf>,
+    /// Whether nobody comes in without one.
+    pub client_cert_required: bool,
 }
 
 impl Default for GatewaySettings {
@@ -76,6 +91,7 @@ impl Default for GatewaySettings {
             session_link_idle: Duration::from_secs(10 * 60),
             inherit_env: InheritEnv::default(),
             public_url: None,
+            tls: None,
         }
     }
 }

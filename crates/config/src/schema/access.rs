@@ -12,6 +12,24 @@ pub(super) struct AuthSchema {
     jwt: Option<JwtChoice>,
     /// A provider that is asked about tokens which nobody signed (RFC 7662).
     introspection: Option<IntrospectionSchema>,
+    /// Who comes in with a certificate that `client_ca` of `tls` signed; the first that fits counts.
+    certificates: Option<Vec<CertificateSchema>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Certificate")]
+struct CertificateSchema {
+    /// The name in the certificate, or a pattern of such names, in which `*` stands for any characters.
+    name: String,
+    /// Patterns of the servers its owner may use.
+    #[schemars(extend("default" = ["*"]))]
+    servers: Option<Vec<String>>,
+    /// Whether its owner may change the gateway.
+    #[schemars(extend("default" = false))]
+    admin: Option<bool>,
+    /// The groups that its owner is in, for rules.
+    groups: Option<Vec<String>>,
 }
 
 #[derive(JsonSchema)]

@@ -1,5 +1,6 @@
 //! TOML files that are fine.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tidings_config::watch::{FileWatch, HttpWatch, WebhookWatch};
@@ -74,6 +75,9 @@ fn people_come_in_by_tokens_that_end_and_by_their_providers() {
         tokens = [{ name = "a", sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", groups = ["dev"], expires = "1970-01-02" }]
         jwt = [{ issuer = "https://login.example/t" }, { issuer = "http://localhost:9000", audience = ["a", "b"], scopes = ["mcp"], groups = "realm.roles", admin = ["group:ops"], servers = ["crm"] }]
         introspection = { url = "https://login.example/ask", client_id = "c", client_secret = "hunter2", audience = "one" }
+        certificates = [{ name = "*.ci.example", servers = ["crm"], groups = ["ci"] }]
+        [gateway]
+        tls = { cert = "c.pem", key = "/k.pem", client_ca = "ca.pem" }
         "#,
     );
     let auth = config.auth.unwrap();
@@ -88,6 +92,10 @@ fn people_come_in_by_tokens_that_end_and_by_their_providers() {
     );
     assert_eq!(auth.introspection.as_ref().unwrap().people.audience, ["one"]);
     assert!(!format!("{auth:?}").contains("hunter2"));
+    assert_eq!((&*auth.certificates[0].name, auth.certificates[0].admin), ("*.ci.example", false));
+    let tls = config.gateway.tls.unwrap();
+    assert_eq!((tls.cert.as_path(), tls.key.as_path()), (Path::new("/conf/c.pem"), Path::new("/k.pem")));
+    assert!(tls.client_ca.is_some() && !tls.client_cert_required);
 }
 
 #[test]

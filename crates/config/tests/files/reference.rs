@@ -11,8 +11,9 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: [(&str, &str); 18] = [
     ("[gateway]", "Gateway"),
+    ("tls of [gateway]", "Tls"),
     ("[notifications]", "Notifications"),
     ("[search]", "Search"),
     ("embeddings of [search]", "Embeddings"),
@@ -27,6 +28,7 @@ const SECTIONS: [(&str, &str); 16] = [
     ("tokens of [auth]", "Token"),
     ("[auth.jwt]", "Jwt"),
     ("[auth.introspection]", "Introspection"),
+    ("certificates of [auth]", "Certificate"),
     ("[cluster]", "Cluster"),
 ];
 

@@ -44,6 +44,8 @@ fn schema_and_decoder_know_the_same_keys() {
         ("Token", "[auth]\ntokens = [{ zzz = 1 }]"),
         ("Jwt", "[auth]\njwt = { zzz = 1 }"),
         ("Introspection", "[auth]\nintrospection = { zzz = 1 }"),
+        ("Certificate", "[auth]\ncertificates = [{ zzz = 1 }]"),
+        ("Tls", "[gateway]\ntls = { zzz = 1 }"),
         ("Cluster", "[cluster]\nzzz = 1"),
     ];
     for (name, text) in sections {

@@ -10,7 +10,7 @@ use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::{Gateway, Principal};
-use tidings_identity::{Admission, Entrant, RefusedToken};
+use tidings_identity::{Admission, ClientCertificate, Entrant, RefusedToken};
 use tidings_proto::{code, headers};
 use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
@@ -105,10 +105,14 @@ impl HttpEndpoint {
 
     /// Who sends a request, or why nobody with this Origin, Host or token may. Asked before anything of the body is read: who
     /// may not come in can not make us hold bytes.
-    pub(super) async fn let_in(&self, headers: &HeaderMap) -> Result<Entrant<'_>, Box<Response<Body>>> {
+    pub(super) async fn let_in(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Entrant<'_>, Box<Response<Body>>> {
         self.check_origin(headers).map_err(|refused| Box::new(refused.into()))?;
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let refused = match self.options.door.admit(authorization) {
+        let refused = match self.options.door.admit_with(authorization, certificate) {
             Admission::In(entrant) => return Ok(entrant),
             Admission::Out(refused) => refused,
             // In a box: the way to a provider is long, and rarely gone.
@@ -133,9 +137,13 @@ impl HttpEndpoint {
         response
     }
 
-    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    pub(super) async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        certificate: Option<Arc<ClientCertificate>>,
+    ) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        let entrant = match self.let_in(&parts.headers).await {
+        let entrant = match self.let_in(&parts.headers, certificate.as_deref()).await {
             Ok(entrant) => entrant,
             Err(refused) => return *refused,
         };

@@ -17,6 +17,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method as Verb, Request, Response};
 use hyper::body::Incoming;
 use tidings_engine::{Caller, Exchange, Principal, Quota, QuotaSeat, Reply, Session};
+use tidings_identity::ClientCertificate;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, code};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, one_line};
@@ -61,9 +62,13 @@ pub(super) struct SseClient {
 
 impl HttpEndpoint {
     /// A request to one of the two paths.
-    pub(super) async fn handle_sse(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    pub(super) async fn handle_sse(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        certificate: Option<Arc<ClientCertificate>>,
+    ) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        let entrant = match self.let_in(&parts.headers).await {
+        let entrant = match self.let_in(&parts.headers, certificate.as_deref()).await {
             Ok(entrant) => entrant,
             Err(refused) => return *refused,
         };

@@ -55,7 +55,8 @@ pub(super) fn gateway(cli: &Cli) -> Result<GatewayAddress, CommandFailure> {
         host => host.to_owned(),
     };
     // With port 0 the address is known only while the gateway runs.
-    let planned = (listen.port != 0).then(|| format!("http://{host}:{}/mcp", listen.port));
+    let scheme = if loaded.config.gateway.tls.is_some() { "https" } else { "http" };
+    let planned = (listen.port != 0).then(|| format!("{scheme}://{host}:{}/mcp", listen.port));
     Ok(GatewayAddress {
         runs: running.is_some(),
         url: running.map(|running| format!("{}/mcp", running.url)).or(planned),

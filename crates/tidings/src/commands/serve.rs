@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_admin::{AdminParts, CallDesk, LinkRequest, PageLinks};
-use tidings_config::{ListenAddress, ListenTarget};
-use tidings_downstream::http::{self, EndpointListener, EndpointOptions};
+use tidings_config::{ListenAddress, ListenTarget, TlsSettings};
+use tidings_downstream::http::{self, EndpointListener, EndpointOptions, TlsEntrance, TlsFiles};
 use tidings_identity::Admission;
 use tidings_store::{HookTable, ServerTable};
 use tidings_sync::Lock;
@@ -70,6 +70,12 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     if let Some(fault) = access::fault(config) {
         return Err(CommandFailure::Failed(fault));
     }
+    let tls = config.gateway.tls.clone().map(|tls| {
+        let TlsSettings { cert, key, client_ca, client_cert_required } = *tls;
+        TlsEntrance::open(TlsFiles { cert, key, client_ca, client_cert_required })
+    });
+    let tls = tls.transpose().map_err(|fault| CommandFailure::Failed(format!("tls of [gateway]: {fault}")))?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let listener = TcpListener::bind((listen.host.as_str(), listen.port))
         .await
         // Before anything is started or opened: the most common mistake costs nothing.
@@ -83,7 +89,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     if !store.is_kept() {
         not_kept.push("changes, and servers that are added at run time".to_owned());
     }
-    let url = format!("http://{}", banner::reachable(address));
+    let url = format!("{scheme}://{}", banner::reachable(address));
     let access = AccessControl::new(config, &token, public_url.as_deref().unwrap_or(&url));
     let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
     // Only now known where the port was 0.
@@ -123,6 +129,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         door: Lock::new(page::door_of(&data)),
         data: data.clone(),
         address,
+        scheme,
         loopback: is_loopback,
         connect: banner::connections(&url, &address, has_tokens),
         has_tokens,
@@ -148,6 +155,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         max_connections: limits::most_connections(),
         own_name: has_page.then(|| page.host().into()),
         archive,
+        tls,
         ..EndpointOptions::default()
     };
     let changes = registry.clone();

@@ -146,7 +146,11 @@ fn is_from_ourselves(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).unwrap_or_default();
     match text(ORIGIN) {
-        Some(origin) => origin.strip_prefix("http://") == Some(host),
+        Some(origin) => {
+            // One address speaks one of the two, and never both.
+            let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            site == Some(host)
+        }
         None => matches!(text(HeaderName::from_static("sec-fetch-site")), Some("same-origin" | "none")),
     }
 }

@@ -12,6 +12,7 @@ mod introductions;
 mod providers;
 mod sessions;
 mod subscriptions;
+mod tls;
 mod views;
 
 use ring::digest::{SHA256, digest};

@@ -11,7 +11,7 @@ use tidings_sync::Lock;
 use tidings_upstream::{HttpBody, HttpClient};
 use tokio::time::Instant;
 
-use crate::data::{DataDir, RunningGateway};
+use crate::data::{DataDir, RunningGateway, SOCKET};
 use crate::failure::CommandFailure;
 
 /// How long a request waits for a gateway that is being restarted.
@@ -44,13 +44,17 @@ pub(super) enum NotAnswered {
 pub(super) struct GatewayClient {
     data: DataDir,
     client: HttpClient,
+    /// For one whose address speaks TLS: its certificate is for its name, and not for this machine's.
+    by_socket: HttpClient,
     /// Where the last request was answered. Elsewhere it is first seen whether anybody listens.
     answered: Lock<Option<u32>>,
 }
 
 impl GatewayClient {
     pub(super) fn new(data: DataDir) -> Result<Self, CommandFailure> {
-        Ok(Self { data, client: HttpClient::new().map_err(CommandFailure::failed)?, answered: Lock::default() })
+        let client = HttpClient::new().map_err(CommandFailure::failed)?;
+        let by_socket = HttpClient::through(data.path().join(SOCKET)).map_err(CommandFailure::failed)?;
+        Ok(Self { data, client, by_socket, answered: Lock::default() })
     }
 
     /// The gateway, as soon as there is one.
@@ -81,7 +85,11 @@ impl GatewayClient {
         loop {
             let Some(gateway) = self.gateway(until).await else { return Err(NotAnswered::Nobody) };
             // A process that listens nowhere can not have read anything.
-            let listens = match gateway.url.strip_prefix("http://") {
+            let (is_tls, address) = match gateway.url.split_once("://") {
+                Some((scheme, address)) => (scheme == "https", Some(address)),
+                None => (false, None),
+            };
+            let listens = match address {
                 // Tried once per process, not before each request.
                 Some(address) if *self.answered() != Some(gateway.pid) => {
                     tokio::net::TcpStream::connect(address).await.is_ok()
@@ -89,7 +97,8 @@ impl GatewayClient {
                 _ => true,
             };
             if listens {
-                return match self.client.send(request(&gateway, letter)).await {
+                let client = if is_tls { &self.by_socket } else { &self.client };
+                return match client.send(request(&gateway, letter)).await {
                     Ok(response) => {
                         *self.answered() = Some(gateway.pid);
                         Ok((response, gateway))

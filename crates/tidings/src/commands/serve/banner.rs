@@ -18,7 +18,11 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// How a client reaches the gateway.
 fn client_url(url: &str, address: &SocketAddr) -> String {
-    if address.ip().is_unspecified() { format!("http://THIS-MACHINE:{}", address.port()) } else { url.to_owned() }
+    let scheme = url.split("://").next().unwrap_or("http");
+    match address.ip().is_unspecified() {
+        true => format!("{scheme}://THIS-MACHINE:{}", address.port()),
+        false => url.to_owned(),
+    }
 }
 
 /// What connects each client: a command, or what to write into its file.
