@@ -53,6 +53,7 @@ const provider = new Provider(issuer, {
     registration: { enabled: true },
     revocation: { enabled: true },
     clientCredentials: { enabled: true },
+    deviceFlow: { enabled: true },
     resourceIndicators: {
       enabled: true,
       defaultResource: () => server,
@@ -63,7 +64,7 @@ const provider = new Provider(issuer, {
 });
 provider.on('grant.success', (ctx) => {
   for (const name of ['access_token', 'refresh_token']) if (ctx.body[name]) secrets.add(ctx.body[name]);
-  if (ctx.oidc.params.code) secrets.add(ctx.oidc.params.code);
+  for (const name of ['code', 'device_code']) if (ctx.oidc.params[name]) secrets.add(ctx.oidc.params[name]);
   if (ctx.oidc.params.grant_type === 'refresh_token') refreshes.push(ctx.oidc.params.refresh_token);
 });
 provider.on('registration_create.success', (ctx) => ctx.body.client_secret && secrets.add(ctx.body.client_secret));
@@ -170,11 +171,13 @@ async function run(...args) {
 const state = async (name = 'crm') => JSON.parse((await run('servers', name, '--json')).text);
 
 /** Follows redirects as a browser does, with the cookies of each place. */
-async function browse(url, jar = new Map()) {
+async function browse(url, jar = new Map(), form = undefined) {
   for (let hops = 0; hops < 20; hops++) {
     const { host } = new URL(url);
     const cookies = [...(jar.get(host) ?? new Map())].map(([name, value]) => `${name}=${value}`).join('; ');
-    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { cookie: cookies } : {} });
+    const sent = form ? { method: 'POST', body: new URLSearchParams(form) } : {};
+    form = undefined;
+    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { cookie: cookies } : {}, ...sent });
     if (!jar.has(host)) jar.set(host, new Map());
     for (const line of page.headers.getSetCookie()) {
       const [pair] = line.split(';');
@@ -189,8 +192,8 @@ async function browse(url, jar = new Map()) {
 }
 
 /** Begins a login by the command, and gives what it said first. */
-async function begin(name = 'crm') {
-  const said = tidings('login', name, '--json');
+async function begin(name = 'crm', ...more) {
+  const said = tidings('login', name, '--json', ...more);
   const first = await until('the login does not begin', () => said.text.split('\n')[0].startsWith('{') && said.text.includes('\n') && said.text);
   return { said, begun: JSON.parse(first.split('\n')[0]) };
 }
@@ -296,6 +299,23 @@ const checks = {
     await login();
     const again = await one.callTool({ name: who, arguments: {} });
     assert(again.content[0].text === 'ada', JSON.stringify(again));
+    await one.close();
+  },
+  async 'a login by a code that is typed in elsewhere waits for it, and is there then'() {
+    assert((await run('logout', 'crm')).code === 0, 'logged out');
+    const { said, begun } = await begin('crm', '--device');
+    const { url, code, url_with_code: whole } = begun.device;
+    assert(url === `${issuer}/device` && code && whole.startsWith(url), JSON.stringify(begun));
+    assert((await state()).state === 'needs login', 'nobody has typed the code in');
+    const jar = new Map();
+    const page = await browse(whole, jar);
+    const xsrf = page.text.match(/name="xsrf" value="([^"]+)"/)?.[1];
+    const end = await browse(url, jar, { xsrf, user_code: code, confirm: 'yes' });
+    assert(end.status === 200, `${end.status}: ${end.text.slice(0, 300)}`);
+    assert((await said.ended) === 0, said.text);
+    const { client: one } = await client();
+    const answered = await one.callTool({ name: who, arguments: {} });
+    assert(answered.content[0].text === 'ada', JSON.stringify(answered));
     await one.close();
   },
   async 'logging out ends it here and at the provider'() {
