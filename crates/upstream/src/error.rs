@@ -54,6 +54,9 @@ pub enum LinkError {
     /// The stream of a call ended before its answer.
     #[error("closed the connection before it answered")]
     Lost,
+    /// The server asked something in the middle of a call, and the answer could not be delivered: the call waits for nothing else.
+    #[error("asked something and could not be told the answer: {0}")]
+    AnswerLost(String),
     /// It did not speak the protocol.
     #[error("broke the protocol: {0}")]
     Protocol(String),

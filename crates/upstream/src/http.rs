@@ -1,6 +1,7 @@
 //! A server behind Streamable HTTP, of either era: one POST for each call, and for legacy servers the stream on which they speak
 //! by themselves (`push`). Connections are kept in `pool`, which knows nothing of MCP.
 
+mod asked;
 mod call;
 mod cancellation;
 pub(crate) mod client;
@@ -20,7 +21,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, H
 use http::{Request, Response, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
-use tidings_wire::{BudgetShare, assert_outgoing};
+use tidings_wire::{BudgetShare, RawId, assert_outgoing};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -79,6 +80,8 @@ pub(crate) struct HttpLinkShared {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     progress: cancellation::LinkCallProgress,
+    /// What the server asked on the streams of calls.
+    asked: Arc<asked::AskedQuestions>,
     /// Calls that are not over: the session is not ended under them.
     pub(crate) calls: TaskTracker,
     /// Whoever waits for the ends of links waits for this one too.
@@ -163,6 +166,7 @@ impl HttpLink {
                 stop: CancellationToken::new(),
                 tasks: TaskTracker::new(),
                 progress: cancellation::LinkCallProgress::default(),
+                asked: Arc::default(),
                 calls: TaskTracker::new(),
                 goodbyes,
                 closing: AtomicBool::new(false),
@@ -433,13 +437,17 @@ async fn post_once(shared: &HttpLinkShared, message: Bytes) -> Result<(), LinkEr
 }
 
 /// Posts the answer to a question of the server, whose call waits for it. Sent again where it may not have arrived: the server knows it by
-/// the id of its question, and has no use for a second one. An answer that can not be delivered is trouble of the link,
-/// which is checked then.
+/// the id of its question, and has no use for a second one. An answer that can not be delivered ends the call, and is trouble of the
+/// link, which is checked then.
 async fn post_answer(shared: &HttpLinkShared, message: Bytes) {
+    let question = question_of(&message);
     let mut tries = 0;
     let error = loop {
         let error = match post_once(shared, message.clone()).await {
-            Ok(()) => return,
+            Ok(()) => {
+                question.iter().for_each(|question| shared.asked.answered(question));
+                return;
+            }
             Err(error) => error,
         };
         tries += 1;
@@ -453,8 +461,15 @@ async fn post_answer(shared: &HttpLinkShared, message: Bytes) {
             () = tokio::time::sleep(ANSWER_PAUSE * tries) => {}
         }
     };
-    tracing::warn!(url = %shared.shown(), %error, tries, "the answer to a question of this server was lost; its call may wait in vain");
+    tracing::warn!(url = %shared.shown(), %error, tries, "the answer to a question of this server was lost");
     shared.trouble(&error);
+    question.iter().for_each(|question| shared.asked.lost(question, &error));
+}
+
+/// The id of the question that a message answers.
+fn question_of(message: &Bytes) -> Option<RawId> {
+    let id = tidings_wire::get(message, tidings_wire::ByteSpan::new(0, message.len()), "id")?;
+    RawId::from_raw(id.of(message))
 }
 
 /// Whether a message answers a request of the server.

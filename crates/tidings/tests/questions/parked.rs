@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidings_testkit::{
-    Client, ClientReply, Gate, Gateway, ScriptedAnswer, Server, ServerBuilder, answer_all, retry_of,
+    Client, ClientReply, Gate, Gateway, ScriptedAnswer, Server, ServerBuilder, answer_all, retry_of, within,
 };
 
 use super::{assert_answered_by, form, script};
@@ -358,6 +358,49 @@ async fn an_answer_that_is_refused_with_its_session_has_the_link_checked() {
     assert_eq!(client.request("tools/call", retry(&call("ask"), &round, "me")).await.text(), "\"accept\"");
     assert_eq!(server.count("tools/call"), 2, "what has asked is not sent again");
     drop(lost);
+}
+
+/// A call whose answer can not be delivered is over: nobody waits for its time-out, and its server is told.
+#[tokio::test]
+async fn a_call_whose_answer_is_lost_does_not_wait_for_its_time_out() {
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let heard = Arc::clone(&cancelled);
+    let server = Server::builder("alpha")
+        .tool("ask", move |call| {
+            let heard = Arc::clone(&heard);
+            async move {
+                let (_, answer) = call.ask_raw("elicitation/create", form("who").to_string().as_bytes());
+                tokio::select! {
+                    _ = answer => call.ok_text("answered"),
+                    () = call.cancelled() => {
+                        heard.fetch_add(1, SeqCst);
+                        call.ok_text("cancelled")
+                    }
+                }
+            }
+        })
+        .on_http(move |got| got.is_response().then(|| ScriptedAnswer::http(400, "not that")));
+    let server = server.http().await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let modern = gateway.client().modern().capabilities(declared()).connect().await;
+    let round = modern.request("tools/call", call("ask")).await.result();
+    let again = retry(&call("ask"), &round, "me");
+    for _ in 0..2 {
+        let error = modern.request("tools/call", again.clone()).await.response().error();
+        assert_eq!(error["code"], -32603, "{error}");
+        assert!(error["message"].to_string().contains("could not be told the answer"), "{error}");
+    }
+    let legacy = gateway.client().capabilities(json!({"elicitation": {}})).connect().await;
+    legacy.on_request(|_| ClientReply::Result(json!({"action": "decline"})));
+    let error = legacy.request("tools/call", call("ask")).await.response().error();
+    assert!(error["message"].to_string().contains("could not be told the answer"), "{error}");
+    let told = async {
+        while cancelled.load(SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("both calls of the server to be cancelled", told).await;
+    assert_eq!(server.count("tools/call"), 2, "no call was sent again");
 }
 
 /// A question that is withdrawn before it was shown leaves nothing behind: not the question, and not the time without end.

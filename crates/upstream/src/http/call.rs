@@ -14,7 +14,8 @@ use tidings_wire::sse::{SseDecoder, SseEvent};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, unreadable_answer_id};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::cancellation::CallTicket;
+use super::asked::QuestionsOfCall;
+use super::cancellation::{CallTicket, cancel};
 use super::client::{chunk, gather};
 use super::refusal::{refused, session_refused};
 use super::{HttpBody, HttpLinkShared, HttpLinkState, LAST_EVENT};
@@ -39,6 +40,8 @@ struct HttpCall {
     resume_from: Option<String>,
     retry: Duration,
     attempts: u32,
+    /// What the server asked on this stream. Most calls are asked nothing.
+    asked: Option<Box<QuestionsOfCall>>,
     /// What came together with the event that was given last: 2025-03-26 has batches.
     ready: VecDeque<CallEvent>,
     _running: TaskTrackerToken,
@@ -64,6 +67,7 @@ pub(super) fn start(shared: Arc<HttpLinkShared>, request: OutgoingRequest) -> Ca
         resume_from: None,
         retry: RETRY,
         attempts: 0,
+        asked: None,
         ready: VecDeque::new(),
     };
     let progress = call.ticket.as_ref().map(CallTicket::progress);
@@ -91,10 +95,16 @@ impl HttpCall {
         };
         let event = event.unwrap_or_else(CallEvent::Failed);
         let ends = matches!(event, CallEvent::Response(_) | CallEvent::Failed(_) | CallEvent::Refused { .. });
-        if let (true, Some(ticket)) = (ends, &self.ticket) {
-            ticket.over();
+        let waits_in_vain = matches!(event, CallEvent::Failed(LinkError::AnswerLost(_)));
+        match &self.ticket {
+            // The server waits, and nobody else will tell it that there is nothing to wait for.
+            Some(_) if waits_in_vain => cancel(&self.shared, self.id, Some("the answer to its question was lost")),
+            Some(ticket) if ends => ticket.over(),
+            _ => {}
         }
         match &event {
+            // What the answer was lost with has been told of the link already.
+            CallEvent::Failed(LinkError::AnswerLost(_)) => {}
             // A listen that ends is opened again; only one that can not be opened says something about the link.
             CallEvent::Failed(LinkError::Lost) if self.is_listen => {}
             CallEvent::Failed(error) | CallEvent::Refused { error, .. } => self.shared.trouble(error),
@@ -234,6 +244,9 @@ impl HttpCall {
     fn part(&mut self, frame: Frame) -> bool {
         match frame.kind() {
             FrameKind::Request | FrameKind::Notification => {
+                if let (FrameKind::Request, Some(question)) = (frame.kind(), frame.id()) {
+                    self.asked.get_or_insert_with(|| Box::new(QuestionsOfCall::new(&self.shared.asked))).add(question);
+                }
                 let message = ServerMessage::from(frame);
                 // It is about the server and not about the call: it counts also where nobody reads what the call brings, as with a
                 // call that was given up or a request of our own.
@@ -280,7 +293,16 @@ impl HttpCall {
                 }
                 Ok(None) => {
                     self.ticket.iter().for_each(|ticket| ticket.gathers(decoder.taken()));
-                    match chunk(body).await {
+                    let more = match &self.asked {
+                        None => chunk(body).await,
+                        Some(asked) => tokio::select! {
+                            biased;
+                            // First: a stream with other news would put it off without end. Boxed, because thousands of calls that were asked nothing wait here.
+                            error = Box::pin(asked.lost()) => return Err(error),
+                            more = chunk(body) => more,
+                        },
+                    };
+                    match more {
                         Some(Ok(bytes)) => decoder.push(&bytes),
                         Some(Err(_)) => return self.interrupted(false),
                         None => return self.interrupted(true),
