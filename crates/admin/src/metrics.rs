@@ -41,6 +41,12 @@ fn render(measures: &Measures, books: &[Arc<QuotaBook>]) -> String {
         out.family(name, "gauge", help);
         out.sample(name, &[], count);
     }
+    let help =
+        "Notifications about calls that their clients were not shown, because they had no request open for them.";
+    out.family("tidings_call_messages_dropped_total", "counter", help);
+    for (reason, count) in [("waiting", measures.dropped.waiting), ("task", measures.dropped.task)] {
+        out.sample("tidings_call_messages_dropped_total", &[("reason", &reason)], count);
+    }
     quotas(&mut out, books);
     out.0
 }

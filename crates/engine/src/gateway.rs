@@ -41,7 +41,7 @@ use crate::notify::standing::{ClientEvents, CommitNotices, StandingClient, ToldC
 use crate::observe::audit::AuditedDecision;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;
-use crate::observe::meters::{Measures, Meters, Population};
+use crate::observe::meters::{DroppedMessages, Measures, Meters, Population};
 use crate::observe::status::Catalogue;
 use crate::plan::{Names, ServerPlan};
 use crate::runtime::EngineRuntime;
@@ -497,6 +497,8 @@ impl Gateway {
         let sessions = self.0.sessions.len();
         let listeners = self.0.bells.listens();
         let calls = self.in_flight();
+        let waiting = self.0.router.parks.dropped();
+        let task = self.0.router.tasks.lock().dropped_progress;
         let population = Population {
             followed: followed.resources,
             followers: followed.followers,
@@ -504,6 +506,7 @@ impl Gateway {
             sessions,
             listeners,
             calls,
+            dropped: DroppedMessages { waiting, task },
         };
         self.0.meters.read(servers.collect(), &population)
     }

@@ -34,7 +34,7 @@ pub use notify::listeners::Connected;
 pub use notify::standing::{ClientEvent, ClientEvents, CommitNotices, StandingClient, ToldClient};
 pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
-pub use observe::meters::{Durations, Measures, Outcome, ServerMeasures};
+pub use observe::meters::{DroppedMessages, Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
 pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepFault, KeepOccasion};
 pub use plan::seal_key::SealKey;

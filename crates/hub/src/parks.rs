@@ -213,6 +213,7 @@ pub struct ParkTable {
     parks: BTreeMap<ParkId, Box<Park>>,
     per_principal: HashMap<Arc<str>, PrincipalShare>,
     kept: usize,
+    dropped: u64,
 }
 
 /// What one principal takes.
@@ -326,10 +327,18 @@ impl ParkTable {
         // Asked first: nothing of others is to be forgotten for what is not kept.
         let is_kept = is_progress && self.parks.get(&id).is_some_and(|park| park.keeps_progress());
         let is_kept = is_kept && self.has_room(id, message.len());
-        self.with(id, |park, _, commands| {
-            park.show(message, is_kept, commands);
+        let mut is_dropped = false;
+        let commands = self.with(id, |park, _, commands| {
+            is_dropped = park.show(message, is_kept, commands);
             Fate::Stays
-        })
+        });
+        self.dropped += u64::from(is_dropped);
+        commands
+    }
+
+    /// How many notifications no client saw, because none was there.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// The call is over. What the client gets is kept until it has come, and a while longer.

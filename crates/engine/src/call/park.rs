@@ -63,6 +63,11 @@ impl ParkRoom {
         id.is_some_and(|id| self.lock().table.withdrawn(link, &id))
     }
 
+    /// How many notifications about calls that wait no client saw.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().table.dropped()
+    }
+
     fn due(&self, park: ParkId) -> Option<Instant> {
         self.lock().table.due(park)
     }

@@ -57,6 +57,8 @@ pub(crate) struct TaskState {
     /// Tasks that the gateway follows itself. As many as there are calls that wait for them.
     followed: HashMap<TaskKey, Followed>,
     followed_calls: HashMap<CallId, TaskKey>,
+    /// Progress of tasks whose clients have no way to hear of it.
+    pub(crate) dropped_progress: u64,
 }
 
 /// Rings for a listen that names tasks.
@@ -78,7 +80,7 @@ impl TaskRoom {
         let (followed, followed_calls, watchers) = Default::default();
         let table = TaskTable::new(TaskLimits::default());
         let questions = TaskQuestions::new(TaskQuestionLimits::default());
-        let state = TaskState { table, questions, watchers, followed, followed_calls };
+        let state = TaskState { table, questions, watchers, followed, followed_calls, dropped_progress: 0 };
         Self { ids: TaskIdSealer::new(key), state: Lock::new(state), changed: Notify::new() }
     }
 
@@ -318,7 +320,10 @@ impl RequestRouter {
             return;
         };
         let session = self.sessions.get(owner.client).filter(|session| session.principal.name == owner.principal);
-        let (Some(session), Some(token)) = (session, owner.token) else { return };
+        let (Some(session), Some(token)) = (session, owner.token) else {
+            self.tasks.lock().dropped_progress += 1;
+            return;
+        };
         let mut patch = Patch::new();
         patch.replace(at, token.as_str().to_owned());
         let bytes = patch.apply(message.bytes());

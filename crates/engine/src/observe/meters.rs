@@ -91,6 +91,16 @@ pub(crate) struct Population {
     pub(crate) sessions: usize,
     pub(crate) listeners: usize,
     pub(crate) calls: usize,
+    pub(crate) dropped: DroppedMessages,
+}
+
+/// Notifications about calls that their clients were not shown, because no answer was open that could have brought them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DroppedMessages {
+    /// While the call waited for its client: log messages, and progress that was followed by more.
+    pub waiting: u64,
+    /// Progress of a task.
+    pub task: u64,
 }
 
 /// The counts of everybody.
@@ -109,7 +119,7 @@ pub(crate) struct Meters {
 impl Meters {
     /// Everything that is counted, at this moment.
     pub(crate) fn read(&self, servers: Vec<ServerMeasures>, population: &Population) -> Measures {
-        let &Population { followed, followers, unheard, sessions, listeners, calls } = population;
+        let &Population { followed, followers, unheard, sessions, listeners, calls, dropped } = population;
         Measures {
             servers,
             sent: ERAS.map(|era| (era, read(&self.sent[era as usize]))).to_vec(),
@@ -126,6 +136,7 @@ impl Meters {
             sessions,
             listeners,
             calls,
+            dropped,
         }
     }
 
@@ -250,6 +261,8 @@ pub struct Measures {
     pub listeners: usize,
     /// Requests that wait for a server.
     pub calls: usize,
+    /// Notifications that no client was shown.
+    pub dropped: DroppedMessages,
 }
 
 // In the order of the enum: the counts of an era stand at `era as usize`.

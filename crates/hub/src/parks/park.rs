@@ -243,14 +243,13 @@ impl Park {
         }
     }
 
-    pub(super) fn show(&mut self, message: Bytes, may_be_kept: bool, commands: &mut Vec<ParkCommand>) {
+    /// Says whether a notification is lost with it: this one, or the one whose place it takes.
+    pub(super) fn show(&mut self, message: Bytes, may_be_kept: bool, commands: &mut Vec<ParkCommand>) -> bool {
         if self.seats.is_empty() {
-            if may_be_kept {
-                self.progress = Some(message);
-            }
-            return;
+            return !may_be_kept || self.progress.replace(message).is_some();
         }
         commands.extend(self.seats.iter().map(|seat| ParkCommand::Show { seat: *seat, message: message.clone() }));
+        false
     }
 
     pub(super) fn finish(

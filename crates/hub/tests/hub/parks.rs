@@ -209,10 +209,12 @@ fn only_the_newest_progress_is_kept_while_nobody_is_there() {
         assert_eq!(table.message(park, Bytes::from(text), true), []);
     }
     assert_eq!(table.message(park, Bytes::from("a log message"), false), []);
+    assert_eq!(table.dropped(), 2, "the first progress and the log message");
     let commands = table.retry(park, "ada", 1, &given(&["q1"]), SeatId(1), now);
     assert!(commands.contains(&ParkCommand::Show { seat: SeatId(1), message: Bytes::from("two") }));
     let live = table.message(park, Bytes::from("a log message"), false);
     assert_eq!(live, [ParkCommand::Show { seat: SeatId(1), message: Bytes::from("a log message") }]);
+    assert_eq!(table.dropped(), 2);
 }
 
 #[test]

@@ -219,3 +219,100 @@ async fn params_with_two_meta_are_refused() {
     }
     assert_eq!(server.count("tools/call"), 0);
 }
+
+// bridging B6, 36: what a modern server gives a modern client to carry comes back as it was, or not at all.
+#[tokio::test]
+async fn among_several_servers_a_state_that_was_changed_reaches_nobody() {
+    let asking = |name: &'static str| {
+        let ask = move |call: ScriptedCall| async move {
+            match call.request_state().as_str() {
+                None => call.input_required(json!({"requestState": format!("of {name}"), "inputRequests": {}})),
+                Some(state) => call.ok_text(state),
+            }
+        };
+        Server::builder(name).tool("ask", ask).tool("other", ask).modern_only()
+    };
+    let (one, two) = (asking("first").http().await, asking("second").stdio().await);
+    let gateway = Gateway::builder().server("one", &one).server("two", &two).serve().await;
+    for client in [gateway.client(), gateway.stdio()] {
+        let client = client.modern().connect().await;
+        let call = async |tool: &str, arguments: Value, state: Option<&str>| {
+            let mut params = json!({"name": tool, "arguments": arguments, "inputResponses": {}});
+            if let Some(state) = state {
+                params["requestState"] = state.into();
+            }
+            client.request("tools/call", params).await
+        };
+        let state = call("one__ask", json!({"a": 1}), None).await.result()["requestState"].as_str().unwrap().to_owned();
+        assert!(!state.contains("first"), "nobody can read it on the way: {state}");
+        let asked = (one.count("tools/call"), two.count("tools/call"));
+        let end = state.len() - 1;
+        let other = if state.ends_with('A') { "B" } else { "A" };
+        let changed = [
+            format!("{}{other}", &state[..end]),
+            format!("{state}A"),
+            state[..end].to_owned(),
+            state.replacen("g1.", "g2.", 1),
+            "of first".to_owned(),
+            String::new(),
+        ];
+        for changed in &changed {
+            let refused = call("one__ask", json!({"a": 1}), Some(changed)).await;
+            assert_eq!(refused.error_code(), -32602, "{changed}");
+        }
+        // Nor with another tool, other arguments, or another server.
+        for (tool, arguments) in
+            [("one__other", json!({"a": 1})), ("one__ask", json!({"a": 2})), ("two__ask", json!({"a": 1}))]
+        {
+            assert_eq!(call(tool, arguments, Some(&state)).await.error_code(), -32602, "{tool}");
+        }
+        assert_eq!((one.count("tools/call"), two.count("tools/call")), asked, "no server was asked");
+        assert_eq!(call("one__ask", json!({"a": 1}), Some(&state)).await.text(), "of first");
+    }
+}
+
+// bridging D: a client may fetch a web address itself, if it is shown as it is.
+#[tokio::test]
+async fn web_addresses_of_a_transparent_server_stay_what_they_are() {
+    const PAGE: &str = "https://example.com/a?b=1#c";
+    let web = |name: &'static str| {
+        let link = json!({"content": [
+            {"type": "resource_link", "uri": PAGE, "name": "page"},
+            {"type": "resource", "resource": {"uri": PAGE, "text": name}},
+        ]});
+        let show = move |call: ScriptedCall| {
+            let link = link.clone();
+            async move { call.ok(link) }
+        };
+        Server::builder(name)
+            .resource(PAGE, name)
+            .tool("show", show)
+            .template("https://example.com/t/{x}", move |uri| Some(format!("{name} {uri}")))
+    };
+    let transparent = "uris = \"transparent\"";
+    for modern in [true, false] {
+        let (one, two) = (web("first"), web("second"));
+        let (one, two) = match modern {
+            true => (one.modern_only().http().await, two.stdio().await),
+            false => (one.stdio().await, two.modern_only().http().await),
+        };
+        let gateway = Gateway::builder().server_with("one", &one, transparent).server("two", &two).serve().await;
+        for client in clients(&gateway).await {
+            let mut listed = client.names("resources").await;
+            listed.sort();
+            assert_eq!(listed, [PAGE.to_owned(), format!("two+{PAGE}")]);
+            for (name, shown, who) in [("one", PAGE.to_owned(), "first"), ("two", format!("two+{PAGE}"), "second")] {
+                let result = client.call_tool(&format!("{name}__show"), json!({})).await.result();
+                let content = &result["content"];
+                assert_eq!((&content[0]["uri"], &content[1]["resource"]["uri"]), (&json!(shown), &json!(shown)));
+                let read =
+                    client.request("resources/read", json!({"uri": shown})).await.result()["contents"][0].clone();
+                assert_eq!((&read["uri"], &read["text"]), (&json!(shown), &json!(who)));
+            }
+            // One that no list has belongs to the server whose template it fits.
+            let uri = "https://example.com/t/9";
+            let read = client.request("resources/read", json!({"uri": uri})).await.result()["contents"][0].clone();
+            assert_eq!((&read["uri"], &read["text"]), (&json!(uri), &json!(format!("first {uri}"))));
+        }
+    }
+}

@@ -495,6 +495,43 @@ async fn an_answer_that_came_meanwhile_waits_and_progress_is_shown_under_the_tok
     assert_eq!(shown.iter().map(|message| message.param(&["progressToken"])).collect::<Vec<_>>(), [json!("two")]);
 }
 
+// bridging D: what nobody can be shown is counted.
+#[tokio::test]
+async fn messages_that_are_dropped_while_a_call_waits_are_counted() {
+    let gate = Gate::new();
+    let waits = gate.clone();
+    let server = Server::builder("alpha")
+        .tool("noisy", move |call| {
+            let waits = waits.clone();
+            async move {
+                let (_, answer) = call.ask_raw("elicitation/create", form("go?").to_string().as_bytes());
+                waits.wait().await;
+                for step in 1..=3 {
+                    call.progress(step);
+                }
+                call.log("error", "nobody is there");
+                answer.await.ok();
+                call.ok_text("done")
+            }
+        })
+        .http()
+        .await;
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    let client = gateway.client().modern().capabilities(declared()).log_level("info").connect().await;
+    let first = client.call("tools/call").params(call("noisy")).progress_token("\"one\"").send().await.result();
+    let dropped = "tidings_call_messages_dropped_total{reason=\"waiting\"}";
+    assert_eq!(gateway.metric(dropped).await, Some(0.0));
+    gate.open();
+    // The log message comes last: by then only the newest progress is kept.
+    gateway.wait_metric(dropped, |count| count >= 3.0).await;
+    let again = retry(&call("noisy"), &first, "me");
+    let reply = client.call("tools/call").params(again).progress_token("\"two\"").send().await;
+    assert_eq!(reply.text(), "done");
+    let shown = reply.before_with("notifications/progress");
+    assert_eq!(shown.iter().map(|message| message.param(&["progress"])).collect::<Vec<_>>(), [json!(3)]);
+    assert_eq!(gateway.metric(dropped).await, Some(3.0));
+}
+
 // bridging B6
 #[tokio::test]
 async fn all_who_wait_have_an_answer_when_the_server_dies() {
