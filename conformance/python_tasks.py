@@ -1,11 +1,10 @@
 """Tasks with Python on both sides of the gateway, each in its own words.
 
 mcp 1.30.0 is the last SDK with tasks of 2025-11-25 (2.x has only the types), fastmcp-tasks 4.1.2 has the extension of 2026-07-28. They need
-different versions of `mcp`, so each has an environment of its own, and this script runs itself in both:
+different versions of `mcp`, so each has an environment of its own (`venv-earlier` and `venv` of the peers), and this script runs itself in both:
 
-    python -m venv FIRST && FIRST/bin/pip install mcp==1.30.0
-    python -m venv SECOND && SECOND/bin/pip install 'fastmcp[tasks]==4.1.2'
-    python conformance/python_tasks.py --gateway target/debug/tidings --first FIRST/bin/python --second SECOND/bin/python --directory /tmp/tasks
+    python conformance/python_tasks.py --gateway target/debug/tidings --directory /tmp/tasks \
+        --first target/peers/venv-earlier/bin/python --second target/peers/venv/bin/python
 
 A client that knows tasks of its kind, and one that knows none, use servers of both kinds: with and without a question in the middle, answered at once
 though a task was asked for, cancelled. Each call is counted where it runs. Prints PASS or FAIL for each check, and the totals last.

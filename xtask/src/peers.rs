@@ -31,8 +31,15 @@ const NPM_PACKAGES: [(&str, &str); 14] = [
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
     ("oidc-provider", "9.13.3"),
 ];
-const PYPI_PACKAGES: [(&str, &str); 4] =
-    [(MCP_PACKAGE, MCP_VERSION), ("click", "8.5.1"), ("fastmcp", "4.1.2"), ("mcp-server-time", "2026.10.19")];
+const PYPI_PACKAGES: [(&str, &str); 5] = [
+    (MCP_PACKAGE, MCP_VERSION),
+    ("click", "8.5.1"),
+    ("fastmcp", "4.1.2"),
+    ("fastmcp-tasks", "4.1.2"),
+    ("mcp-server-time", "2026.10.19"),
+];
+/// Beside the others, in an environment of its own: the last SDK with tasks of 2025-11-25, which those after it do not have.
+const EARLIER_PYPI_PACKAGES: [(&str, &str); 1] = [(MCP_PACKAGE, "1.30.0")];
 
 const MCP_PACKAGE: &str = "mcp";
 const MCP_VERSION: &str = "2.3.0";
@@ -68,6 +75,11 @@ impl Peers {
 
     pub(crate) fn python(&self) -> PathBuf {
         self.directory.join("venv/bin/python")
+    }
+
+    /// Python with the SDK of before.
+    pub(crate) fn earlier_python(&self) -> PathBuf {
+        self.directory.join("venv-earlier/bin/python")
     }
 
     /// The folder from which Python finds the everything-server of the mcp source distribution.
@@ -112,7 +124,7 @@ fn pinned() -> String {
     let lines = |registry: &str, packages: &[(&str, &str)]| -> String {
         packages.iter().map(|(name, version)| format!("{registry} {name} {version}\n")).collect()
     };
-    lines("npm", &NPM_PACKAGES) + &lines("pypi", &PYPI_PACKAGES)
+    lines("npm", &NPM_PACKAGES) + &lines("pypi", &PYPI_PACKAGES) + &lines("earlier pypi", &EARLIER_PYPI_PACKAGES)
 }
 
 fn install_npm_packages(children: &Children, peers: &Peers) -> Result<(), Failure> {
@@ -126,22 +138,29 @@ fn install_npm_packages(children: &Children, peers: &Peers) -> Result<(), Failur
 }
 
 fn install_pypi_packages(children: &Children, peers: &Peers) -> Result<(), Failure> {
-    system::make_venv(children, &peers.directory.join("venv"))?;
-    let packages = PYPI_PACKAGES.map(|(name, version)| format!("{name}=={version}"));
-    run(children, pip(peers).args(["install"]).args(packages))
+    let environments = [
+        ("venv", peers.python(), &PYPI_PACKAGES[..]),
+        ("venv-earlier", peers.earlier_python(), &EARLIER_PYPI_PACKAGES),
+    ];
+    for (directory, python, packages) in environments {
+        system::make_venv(children, &peers.directory.join(directory))?;
+        let packages = packages.iter().map(|(name, version)| format!("{name}=={version}"));
+        run(children, pip(python).args(["install"]).args(packages))?;
+    }
+    Ok(())
 }
 
 fn unpack_source_distribution(children: &Children, peers: &Peers) -> Result<(), Failure> {
     let package = format!("{MCP_PACKAGE}=={MCP_VERSION}");
-    let download = pip(peers).args(["download", "--no-deps", "--no-binary", MCP_PACKAGE, &package]);
+    let download = pip(peers.python()).args(["download", "--no-deps", "--no-binary", MCP_PACKAGE, &package]);
     run(children, download.arg("--dest").arg(&peers.directory))?;
     let archive = format!("{MCP_PACKAGE}-{MCP_VERSION}.tar.gz");
     let unpack = Invocation::new(peers.python()).args(["-m", "tarfile", "-e", &archive, "."]);
     run(children, unpack.directory(&peers.directory))
 }
 
-fn pip(peers: &Peers) -> Invocation {
-    Invocation::new(peers.python()).args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
+fn pip(python: PathBuf) -> Invocation {
+    Invocation::new(python).args(["-m", "pip", "--quiet", "--disable-pip-version-check"])
 }
 
 pub(crate) fn run(children: &Children, invocation: Invocation) -> Result<(), Failure> {

@@ -14,6 +14,7 @@ pub(crate) mod relay;
 pub(crate) mod routing;
 pub(crate) mod seal;
 pub(crate) mod server_requests;
+mod skills;
 mod surroundings;
 mod task_ids;
 pub(crate) mod tasks;
@@ -21,6 +22,7 @@ pub(crate) mod unsolicited;
 mod watched_tasks;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::client::sessions::SessionTable;
 use crate::discovery::ListDiscovery;
@@ -35,6 +37,9 @@ use ghosts::AbandonedStreams;
 use park::ParkRoom;
 use seal::Sealer;
 use tasks::TaskRoom;
+
+/// How long questions of a server are gathered before its client gets them, because it may ask several at once.
+const QUESTIONS_GATHERED: Duration = Duration::from_millis(50);
 
 /// Takes requests of clients to servers, or answers them; and takes what servers say about them back.
 pub(crate) struct RequestRouter {

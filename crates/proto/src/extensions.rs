@@ -11,6 +11,12 @@ use crate::task::{self, TASKS};
 /// MCP Apps: tools that name a `ui://` resource.
 pub const APPS: &str = "io.modelcontextprotocol/ui";
 
+/// Skills: instructions for agents, in files that servers have as resources.
+pub const SKILLS: &str = "io.modelcontextprotocol/skills";
+
+/// The setting of [`SKILLS`] by which a server says that folders can be read.
+const DIRECTORY_READ: &str = "directoryRead";
+
 /// What a page of an app is: the only kind that the extension defines.
 const APP_PAGE: &str = "text/html;profile=mcp-app";
 
@@ -20,7 +26,21 @@ const MIME_TYPES: &str = "mimeTypes";
 /// Whether the gateway carries an extension among several servers, for clients or servers of an era. In the old one tasks are part
 /// of the core.
 pub fn is_carried(id: &str, era: Era) -> bool {
-    id == APPS || (id == TASKS && era == Era::Modern)
+    id == APPS || id == SKILLS || (id == TASKS && era == Era::Modern)
+}
+
+/// Whether a server has skills.
+pub fn has_skills(capabilities: &Value) -> bool {
+    skills_of(capabilities).is_some()
+}
+
+/// Whether folders of a server can be read.
+pub fn reads_directories(capabilities: &Value) -> bool {
+    skills_of(capabilities).is_some_and(|settings| settings.get(DIRECTORY_READ) == Some(&Value::Bool(true)))
+}
+
+fn skills_of(capabilities: &Value) -> Option<&Value> {
+    capabilities.get("extensions")?.get(SKILLS).filter(|settings| settings.is_object())
 }
 
 /// Whether a server declares an extension that a method belongs to by its prefix: `com.example/search` is a method of
@@ -33,9 +53,17 @@ pub fn declares_namespace(capabilities: &Value, method: &str) -> bool {
     groups.flat_map(Map::keys).any(|id| of(id))
 }
 
-/// What the gateway declares for itself: every extension that it carries in both eras.
+/// What the gateway declares to servers for itself. Of skills only servers have to say that they know them.
 pub fn of_gateway() -> Map<String, Value> {
     Map::from_iter([(APPS.to_owned(), json!({ MIME_TYPES: [APP_PAGE] }))])
+}
+
+/// What a client that asks for it is promised of servers that are not there yet: every extension that is carried in both eras.
+pub fn promised(asked: &Map<String, Value>) -> Map<String, Value> {
+    let mut all = of_gateway();
+    all.insert(SKILLS.to_owned(), json!({}));
+    all.retain(|id, _| asked.contains_key(id));
+    all
 }
 
 /// Those of a side's extensions that are carried to one of this era, as it declared them.
@@ -51,11 +79,16 @@ pub fn carried_of(capabilities: &Value, era: Era) -> Map<String, Value> {
 }
 
 /// What a client of an era may be told of the extensions of several servers: those that are carried, as the first server has them,
-/// with the kinds of pages of all.
+/// with the kinds of pages of all. Folders can be read if those of some server can; the others refuse each by itself.
 pub fn carried<'a>(servers: impl IntoIterator<Item = &'a Value>, era: Era) -> Map<String, Value> {
     let mut out = Map::new();
-    for (id, settings) in servers.into_iter().flat_map(|server| carried_of(server, era)) {
+    for (id, mut settings) in servers.into_iter().flat_map(|server| carried_of(server, era)) {
+        if id == SKILLS {
+            // Of settings that are not known nobody can say what they mean for a list of several servers.
+            keep_known(&mut settings);
+        }
         match out.get_mut(&id) {
+            Some(first) if id == SKILLS => add_directories(first, &settings),
             // The first configured server wins, as with names.
             Some(first) => add_mime_types(first, &settings),
             None => {
@@ -64,6 +97,18 @@ pub fn carried<'a>(servers: impl IntoIterator<Item = &'a Value>, era: Era) -> Ma
         }
     }
     out
+}
+
+fn keep_known(settings: &mut Value) {
+    if let Some(all) = settings.as_object_mut() {
+        all.retain(|name, value| name == DIRECTORY_READ && *value == Value::Bool(true));
+    }
+}
+
+fn add_directories(first: &mut Value, further: &Value) {
+    if let (Some(first), Some(further)) = (first.as_object_mut(), further.as_object()) {
+        first.extend(further.clone());
+    }
 }
 
 /// A host must know of every kind of page that it may be given.
@@ -118,6 +163,24 @@ mod tests {
         assert_eq!(Value::Object(carried(&server, Era::Modern)), json!({TASKS: {}}));
         assert!(carried(&server, Era::Legacy).is_empty());
         assert!(!of_gateway().contains_key(TASKS), "no server may think that the gateway itself works on tasks");
+    }
+
+    // reach 4
+    #[test]
+    fn folders_can_be_read_if_those_of_some_server_can() {
+        let server = |settings: Value| json!({"extensions": {SKILLS: settings}});
+        for (settings, told) in [
+            ([json!({}), json!({"directoryRead": true})], json!({"directoryRead": true})),
+            ([json!({"directoryRead": true, "x": 1}), json!({})], json!({"directoryRead": true})),
+            ([json!({"directoryRead": false}), json!({"directoryRead": "true"})], json!({})),
+        ] {
+            for era in [Era::Legacy, Era::Modern] {
+                assert_eq!(Value::Object(carried(&settings.clone().map(server), era)), json!({SKILLS: told}));
+            }
+        }
+        assert!(reads_directories(&server(json!({"directoryRead": true}))) && !reads_directories(&server(json!({}))));
+        assert!(has_skills(&server(json!({}))) && !has_skills(&server(json!(true))) && !has_skills(&json!({})));
+        assert!(!of_gateway().contains_key(SKILLS), "it has no skills of its own");
     }
 
     // reach 4

@@ -30,7 +30,7 @@ pub mod uri;
 
 pub use kind::ListKind;
 pub use level::LogLevel;
-pub use method::{Method, TaskMethod};
+pub use method::{Method, SkillMethod, TaskMethod};
 pub use names::{LocalName, PublicName};
 pub use revision::{Era, Revision};
 pub use server_message::{MessageSubject, ServerMessage};

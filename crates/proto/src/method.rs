@@ -31,6 +31,8 @@ pub enum Method {
     Listen,
     /// About a task: work that a server goes on with after it has answered the call that began it.
     Task(TaskMethod),
+    /// Of the extension for skills: instructions for agents, which servers have as resources.
+    Skills(SkillMethod),
     /// One that the gateway does not know: a vendor's, or an extension's. Only the message has its name.
     Other,
 }
@@ -48,6 +50,28 @@ pub enum TaskMethod {
     Cancel,
     /// Modern `tasks/update`: answers to what its server wants to know.
     Update,
+}
+
+/// What is asked about skills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SkillMethod {
+    /// `skills/list`: the skills there are.
+    List,
+    /// `skills/get`: one of them, by the URI of its `SKILL.md`.
+    Get,
+    /// `resources/directory/read`: what stands in a folder of one.
+    ReadDirectory,
+}
+
+impl SkillMethod {
+    /// The name in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "skills/list",
+            Self::Get => "skills/get",
+            Self::ReadDirectory => "resources/directory/read",
+        }
+    }
 }
 
 impl TaskMethod {
@@ -99,6 +123,9 @@ impl Method {
             "tasks/list" => Self::Task(TaskMethod::List),
             "tasks/cancel" => Self::Task(TaskMethod::Cancel),
             "tasks/update" => Self::Task(TaskMethod::Update),
+            "skills/list" => Self::Skills(SkillMethod::List),
+            "skills/get" => Self::Skills(SkillMethod::Get),
+            "resources/directory/read" => Self::Skills(SkillMethod::ReadDirectory),
             _ => return None,
         })
     }
@@ -119,6 +146,7 @@ impl Method {
             Self::SetLevel => "logging/setLevel",
             Self::Listen => "subscriptions/listen",
             Self::Task(asked) => asked.as_str(),
+            Self::Skills(asked) => asked.as_str(),
             Self::Other => "",
         }
     }
@@ -144,6 +172,11 @@ impl Method {
     /// Whether the answer may ask for input first (modern).
     pub const fn may_require_input(self) -> bool {
         matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
+    }
+
+    /// Whether a modern answer says how long it may be kept.
+    pub const fn may_be_kept(self) -> bool {
+        matches!(self, Self::ResourcesRead | Self::Skills(_))
     }
 
     /// The parameter that the `Mcp-Name` header mirrors.

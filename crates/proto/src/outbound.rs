@@ -47,7 +47,7 @@ impl RequestTarget {
     }
 }
 
-/// What becomes of the state that a request carries between the rounds of one call.
+/// What becomes of something that a request carries from one round of a call, or one page of a list, to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StateChange<'a> {
     /// It stays as the client wrote it.
@@ -76,6 +76,8 @@ pub enum TaskChange {
 pub struct RequestChanges<'a> {
     /// The server's own state.
     pub state: StateChange<'a>,
+    /// The server's own place in a list that several servers have parts of.
+    pub cursor: StateChange<'a>,
     /// Answers to what the server asked, by its keys: a raw object. `None` leaves the client's own.
     pub responses: Option<&'a [u8]>,
     /// Whether the call becomes a task.
@@ -151,6 +153,15 @@ fn edit_params(
         TaskChange::Keep => {}
         TaskChange::Set => {
             edit.set("task", "{}");
+        }
+    }
+    match changes.cursor {
+        StateChange::Keep => {}
+        StateChange::Remove => {
+            edit.remove("cursor");
+        }
+        StateChange::Set(cursor) => {
+            edit.set("cursor", encode_string(cursor));
         }
     }
     // Strict servers of the older revisions refuse members that they do not know.

@@ -7,7 +7,7 @@ use tidings_wire::{
 };
 
 use crate::content::ContentView;
-use crate::{Era, Method, Revision, TaskMethod, code, meta, question, task};
+use crate::{Era, Method, Revision, SkillMethod, TaskMethod, code, meta, question, task};
 
 /// Who reads the answer, and how.
 #[derive(Clone, Copy)]
@@ -32,6 +32,17 @@ pub struct AnswerReader<'a> {
     pub seal: &'a dyn Fn(&str) -> String,
     /// What becomes of the server's ids of tasks.
     pub tasks: TaskIds<'a>,
+    /// Set where the answer is a page of a list that is made of those of several servers.
+    pub part: Option<PartOfList<'a>>,
+}
+
+/// What one server has of a list that several have parts of.
+#[derive(Clone, Copy)]
+pub struct PartOfList<'a> {
+    /// Where the list goes on: after the server's own cursor, or after everything that it has. None at the end of the list.
+    pub next: &'a dyn Fn(Option<&str>) -> Option<String>,
+    /// Whether it has all of the list; otherwise it can not say how long the whole is good.
+    pub is_whole: bool,
 }
 
 /// What becomes of ids of tasks in an answer.
@@ -82,7 +93,8 @@ pub fn translate(frame: &Frame, id: &RawId, reader: &AnswerReader<'_>) -> Client
     }
     // The ordinary call: nothing but the id is replaced, and the result is not even looked at.
     let same_era = reader.from == Era::Legacy && reader.era() == Era::Legacy;
-    if same_era && reader.content.is_identity(frame.bytes()) && matches!(reader.tasks, TaskIds::Absent) {
+    let is_own = matches!(reader.tasks, TaskIds::Absent) && reader.part.is_none();
+    if same_era && reader.content.is_identity(frame.bytes()) && is_own {
         return ClientAnswer { payload: patch.apply(frame.bytes()).into(), error: None };
     }
     translate_result(frame, outcome, id, reader, patch)
@@ -145,7 +157,8 @@ fn translate_result(
                 edit.set("resultType", "\"complete\"");
             }
             // The modern result must say how long it may be kept. A legacy server said nothing, so: not at all.
-            if reader.method == Method::ResourcesRead && reader.from == Era::Legacy {
+            let says_nothing = reader.from == Era::Legacy && reader.method.may_be_kept();
+            if says_nothing || reader.part.is_some_and(|part| !part.is_whole) {
                 edit.set("ttlMs", "0").set("cacheScope", "\"private\"");
             }
             // What only some may see must not be kept by a cache that others share.
@@ -157,6 +170,13 @@ fn translate_result(
             edit.remove("resultType").remove("ttlMs").remove("cacheScope");
         }
         Era::Legacy => {}
+    }
+    if let Some(part) = reader.part {
+        let own = edit.get("nextCursor").and_then(|at| string_at(bytes, at));
+        match (part.next)(own.as_deref()) {
+            Some(next) => edit.set("nextCursor", encode_string(&next)),
+            None => edit.remove("nextCursor"),
+        };
     }
     edit_tasks(bytes, &mut edit, reader, &mut patch);
     edit_meta(frame, &edit, reader, &mut patch);
@@ -281,7 +301,30 @@ fn edit_content(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerReader<'
                 reader.content.uri_member(bytes, contents, patch);
             }
         }
+        Method::Skills(SkillMethod::List) => {
+            edit.get("skills")
+                .into_iter()
+                .flat_map(|at| elements(bytes, at))
+                .for_each(|at| skill(bytes, at, reader, patch));
+        }
+        Method::Skills(SkillMethod::Get) => {
+            edit.get("skill").into_iter().for_each(|at| skill(bytes, at, reader, patch));
+        }
+        Method::Skills(SkillMethod::ReadDirectory) => {
+            for child in edit.get("resources").into_iter().flat_map(|at| elements(bytes, at)) {
+                reader.content.uri_member(bytes, child, patch);
+            }
+        }
         _ => {}
+    }
+}
+
+/// A skill and the files that it has. Nothing but URIs is touched: digests are over the bytes of the files, and the frontmatter must
+/// be what stands in one of them.
+fn skill(bytes: &[u8], entry: ByteSpan, reader: &AnswerReader<'_>, patch: &mut Patch) {
+    reader.content.uri_member(bytes, entry, patch);
+    for file in get(bytes, entry, "resources").into_iter().flat_map(|at| elements(bytes, at)) {
+        reader.content.uri_member(bytes, file, patch);
     }
 }
 

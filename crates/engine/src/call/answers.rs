@@ -106,8 +106,7 @@ impl RequestRouter {
                 if self.catalogue.starting() {
                     // Who is not there yet may have what the client asks for: it could not be told later.
                     let asked = extensions::carried_of(client, revision.era());
-                    for (id, settings) in extensions::of_gateway().into_iter().filter(|(id, _)| asked.contains_key(id))
-                    {
+                    for (id, settings) in extensions::promised(&asked) {
                         carried.entry(id).or_insert(settings);
                     }
                 }

@@ -5,7 +5,7 @@
 //! says that it wants to know something, until it is answered, the link is lost, or the client has not been there for `input_wait`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tidings_hub::parks::AskedInput;
@@ -17,15 +17,12 @@ use tidings_proto::{MessageSubject, ServerMessage, TaskMethod};
 use tidings_upstream::CallEvent;
 use tidings_wire::{Frame, RawId};
 
-use crate::call::RequestRouter;
 use crate::call::tasks::TaskRoom;
+use crate::call::{QUESTIONS_GATHERED, RequestRouter};
 use crate::client::principal::Principal;
 use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
 use crate::servers::server::Server;
-
-/// How long questions are gathered after the first, because a server may ask several at once.
-const GATHER: Duration = Duration::from_millis(50);
 
 /// Whoever holds the request for the outcome of one task open.
 struct OutcomeHolder {
@@ -53,7 +50,7 @@ impl TaskRoom {
             }
             changed.await;
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(QUESTIONS_GATHERED).await;
     }
 
     /// Waits until nobody waits for the outcome of a task any more.

@@ -10,10 +10,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde_json::{Value, json};
+use tidings_hub::ServerId;
 use tidings_hub::catalogue::PageKey;
 use tidings_hub::parks::ParkId;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{ListKind, Revision};
+use tidings_proto::{ListKind, Revision, SkillMethod};
 
 use crate::plan::seal_key::SealKey;
 
@@ -180,6 +181,18 @@ impl Sealer {
         Some(PageKey { server, keys, place })
     }
 
+    /// Names the place from which the next page of all skills comes: the server, and its own cursor where it gave one.
+    pub(crate) fn seal_skills_cursor(&self, revision: Revision, server: ServerId, own: Option<&str>) -> String {
+        let payload = json!([server.0, own]).to_string();
+        seal(&self.cursors, CURSOR, payload.into_bytes(), &skills_binding(revision))
+    }
+
+    pub(crate) fn open_skills_cursor(&self, revision: Revision, sealed: &str) -> Option<(ServerId, Option<String>)> {
+        let payload = open(&self.cursors, CURSOR, sealed, &skills_binding(revision))?;
+        let (server, own) = serde_json::from_slice(&payload).ok()?;
+        Some((ServerId(server), own))
+    }
+
     fn now(&self) -> u64 {
         (self.clock)().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
     }
@@ -211,6 +224,10 @@ fn open(key: &LessSafeKey, mark: &str, sealed: &str, binding: &[u8]) -> Option<V
 
 fn cursor_binding(kind: ListKind, revision: Revision) -> Vec<u8> {
     format!("{}\0{revision}", kind.method()).into_bytes()
+}
+
+fn skills_binding(revision: Revision) -> Vec<u8> {
+    format!("{}\0{revision}", SkillMethod::List.as_str()).into_bytes()
 }
 
 #[cfg(test)]
@@ -303,5 +320,13 @@ mod tests {
         assert_eq!(sealer.open_cursor(ListKind::Prompts, Revision::MODERN, &sealed), None);
         assert_eq!(sealer.open_cursor(ListKind::Tools, Revision::V2025_06_18, &sealed), None);
         assert_eq!(sealer.open_cursor(ListKind::Tools, Revision::MODERN, "c1.AAAA"), None);
+        assert_eq!(sealer.open_skills_cursor(Revision::MODERN, &sealed), None);
+        for own in [None, Some(""), Some("after:x")] {
+            let sealed = sealer.seal_skills_cursor(Revision::MODERN, ServerId(3), own);
+            let opened = (ServerId(3), own.map(str::to_owned));
+            assert_eq!(sealer.open_skills_cursor(Revision::MODERN, &sealed), Some(opened));
+            assert_eq!(sealer.open_skills_cursor(Revision::LATEST_LEGACY, &sealed), None);
+            assert_eq!(sealer.open_cursor(ListKind::Tools, Revision::MODERN, &sealed), None);
+        }
     }
 }

@@ -73,6 +73,20 @@ impl ServerPool {
         Ok(live)
     }
 
+    /// The link that carries a request of an extension: the shared one, on which the server has declared it. In the other era the same
+    /// server may know nothing of it.
+    pub(crate) async fn declaring_link(
+        &self,
+        caller: &Caller,
+        request: &Frame,
+        server: &Arc<Server>,
+    ) -> Result<LiveLink, RequestRefusal> {
+        if server.plan.isolation == Isolation::Session {
+            return self.link_for(caller, request, server).await;
+        }
+        self.live_link(server).await
+    }
+
     /// The shared link; waited for while the server is starting for the first time.
     pub(crate) async fn live_link(&self, server: &Arc<Server>) -> Result<LiveLink, RequestRefusal> {
         if let Some(live) = server.live() {

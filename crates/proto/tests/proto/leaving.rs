@@ -123,6 +123,7 @@ proptest! {
             verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
             tasks: tidings_proto::outcome::TaskIds::Absent,
+            part: None,
         };
         let answer = outcome::translate(&frame, &id, &reader);
         is_answer_to(&answer.payload.to_bytes(), &id)?;

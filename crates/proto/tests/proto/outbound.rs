@@ -4,7 +4,7 @@ use serde_json::{Value, json as value};
 use tidings_proto::outbound::{
     RequestChanges, RequestDestination, RequestTarget, RequestingClient, StateChange, translate,
 };
-use tidings_proto::{Era, LogLevel, Method, Revision};
+use tidings_proto::{Era, LogLevel, Method, Revision, SkillMethod};
 
 use crate::{frame, json};
 
@@ -112,6 +112,29 @@ fn the_state_of_a_retry_goes_to_modern_servers_only() {
         let got = params(Era::Modern, to, Method::ToolsCall, &given, state);
         assert_eq!(got.get("requestState").and_then(Value::as_str), expected, "{to}");
         assert_eq!(got.get("inputResponses").is_some(), responses, "{to}");
+    }
+}
+
+// reach 4
+#[test]
+fn a_page_of_several_servers_is_asked_for_with_the_servers_own_cursor() {
+    let request = frame(r#"{"jsonrpc":"2.0","id":1,"method":"skills/list","params":{"cursor":"c1.x"}}"#);
+    let requester =
+        RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
+    let changes = [
+        (StateChange::Keep, value!("c1.x")),
+        (StateChange::Set("a\"b"), value!("a\"b")),
+        (StateChange::Set(""), value!("")),
+        (StateChange::Remove, Value::Null),
+    ];
+    for ((cursor, sent), revision) in changes
+        .into_iter()
+        .flat_map(|change| [Revision::MODERN, Revision::LATEST_LEGACY].map(|revision| (change.clone(), revision)))
+    {
+        let changes = RequestChanges { cursor, ..RequestChanges::default() };
+        let to = RequestDestination { revision, id: 9 };
+        let got = json(translate(&request, Method::Skills(SkillMethod::List), None, &requester, to, changes));
+        assert_eq!(got["params"]["cursor"], sent, "{revision}");
     }
 }
 

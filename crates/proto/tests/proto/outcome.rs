@@ -3,7 +3,7 @@
 use serde_json::{Value, json as value};
 use tidings_proto::content::ContentView;
 use tidings_proto::outcome::{AnswerReader, translate};
-use tidings_proto::{Era, FieldView, Method, Revision, UriMap};
+use tidings_proto::{Era, FieldView, Method, Revision, SkillMethod, UriMap};
 use tidings_wire::RawId;
 
 use crate::{frame, json};
@@ -39,6 +39,7 @@ impl Case {
             verbatim: false,
             seal: &|inner| format!("sealed({inner})"),
             tasks: tidings_proto::outcome::TaskIds::Absent,
+            part: None,
         };
         let id = RawId::from_raw(b"\"mine\"").unwrap();
         let answer = translate(&frame(&format!(r#"{{"jsonrpc":"2.0","id":77,{outcome}}}"#)), &id, &reader);
@@ -269,6 +270,7 @@ fn nothing_is_touched_where_nothing_must_change() {
         verbatim: false,
         seal: &|inner| inner.to_owned(),
         tasks: tidings_proto::outcome::TaskIds::Absent,
+        part: None,
     };
     let text = r#"{ "result" : { "b":1e2,"a":"\u0041","content":[ ] }, "id": 77 ,"jsonrpc":"2.0"}"#;
     let answer = translate(&frame(text), &id, &reader);
@@ -311,5 +313,30 @@ fn what_a_server_that_is_alone_answers_names_none_of_the_gateways_own_resources(
         let other =
             r#"{"resultType":"complete","content":[{"type":"resource_link","name":"n","uri":"file:///watch"}]}"#;
         assert_eq!(bare.result(other)["content"][0]["uri"], "file:///watch");
+    }
+}
+
+// reach 4
+#[test]
+fn of_skills_only_uris_are_mapped() {
+    let entry = r#"{"uri":"skill://a/SKILL.md","frontmatter":{"uri":"skill://a/x","n":1.50},"resources":[{"uri":"skill://a/SKILL.md","digest":"d","size":1}]}"#;
+    let shown = value!({"uri": "up+skill://a/SKILL.md", "frontmatter": {"uri": "skill://a/x", "n": 1.5},
+        "resources": [{"uri": "up+skill://a/SKILL.md", "digest": "d", "size": 1}]});
+    for (from, to) in
+        [(L, Revision::LATEST_LEGACY), (L, Revision::MODERN), (M, Revision::LATEST_LEGACY), (M, Revision::MODERN)]
+    {
+        let hints = if from == M { r#""resultType":"complete","ttlMs":5,"cacheScope":"public","# } else { "" };
+        let list = case(Method::Skills(SkillMethod::List), from, to)
+            .result(&format!(r#"{{{hints}"skills":[{entry},{{"uri":"x:y","resources":"dynamic"}}]}}"#));
+        assert_eq!(list["skills"], value!([shown, {"uri": "up+x:y", "resources": "dynamic"}]));
+        let got = case(Method::Skills(SkillMethod::Get), from, to).result(&format!(r#"{{{hints}"skill":{entry}}}"#));
+        assert_eq!(got["skill"], shown);
+        let read = case(Method::Skills(SkillMethod::ReadDirectory), from, to);
+        let read = read.result(&format!(r#"{{{hints}"resources":[{{"uri":"x:y","name":"y"}}]}}"#));
+        assert_eq!(read["resources"], value!([{"uri": "up+x:y", "name": "y"}]));
+        for result in [list, got, read] {
+            let ttl = (to == Revision::MODERN).then(|| if from == M { value!(5) } else { value!(0) });
+            assert_eq!((result.get("ttlMs"), result.get("resultType").is_some()), (ttl.as_ref(), ttl.is_some()));
+        }
     }
 }

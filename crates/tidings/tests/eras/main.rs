@@ -10,6 +10,7 @@ mod logging;
 mod passthrough;
 mod principals;
 mod probing;
+mod skills;
 #[path = "../tasks/crossed.rs"]
 mod task_crossed;
 #[path = "../tasks/followed.rs"]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidings_hub::tasks::TaskHome;
 use tidings_proto::content::ContentView;
-use tidings_proto::outcome::{self, AnswerReader, ClientAnswer, TaskIds};
+use tidings_proto::outcome::{self, AnswerReader, ClientAnswer, PartOfList, TaskIds};
 use tidings_proto::question::Abilities;
 use tidings_proto::task::TaskSpelling;
 use tidings_proto::{Era, Method, TaskMethod, code, meta};
@@ -56,6 +56,12 @@ impl Exchange {
             false if self.shows_tasks() => TaskIds::Sealed(&shown),
             false => TaskIds::Absent,
         };
+        let page = self.page_of_skills();
+        let sent = page.as_ref().and_then(|page| page.cursor.as_deref());
+        // A server that repeats its cursor would keep its client for ever.
+        let next =
+            |own: Option<&str>| self.router.after_skills(&self.caller, server.id, own.filter(|own| Some(*own) != sent));
+        let part = page.as_ref().map(|page| PartOfList { next: &next, is_whole: page.is_whole });
         let reader = AnswerReader {
             method,
             from,
@@ -71,6 +77,7 @@ impl Exchange {
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
             tasks,
+            part,
         };
         outcome::translate(frame, &self.id, &reader)
     }

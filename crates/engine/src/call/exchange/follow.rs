@@ -23,6 +23,31 @@ use crate::subscriptions::{Decision, Named};
 const PATIENCE: u64 = 30;
 
 impl Exchange {
+    /// The next announcement, or the end.
+    pub(super) async fn listen(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        let Stage::Listening(listening, taken) = &mut self.stage else { return Ok(None) };
+        if taken.is_empty() {
+            tokio::select! {
+                // The end of the gateway goes first: a follower who is always owed something would never be told of it.
+                biased;
+                () = self.router.runtime.draining.cancelled() => {
+                    let tag = meta::SUBSCRIPTION_ID;
+                    // A listen that ends in order has an answer; without one the client would take it for a broken
+                    // connection.
+                    let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
+                    return Ok(Some(Reply::Answer(ClientAnswer::result(&self.id, result.as_bytes()))));
+                }
+                notices = listening.next() => *taken = notices,
+            }
+        }
+        let notice = taken.pop_front();
+        if taken.is_empty() {
+            // Without its buffer: thousands of listens wait at once, and each would keep the room of its last notices.
+            *taken = VecDeque::new();
+        }
+        Ok(notice.map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
+    }
+
     /// Registers, then acknowledges exactly what is honoured.
     pub(super) async fn acknowledge(&mut self) -> Result<Reply, RequestRefusal> {
         if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {

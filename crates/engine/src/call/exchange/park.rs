@@ -1,7 +1,7 @@
 //! A legacy server asks a modern client: the call waits at its server, and the client comes back with the answers.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tidings_hub::LinkKey;
@@ -13,12 +13,11 @@ use tidings_proto::{Era, MessageSubject, PublicName, ServerMessage, code, meta, 
 use tidings_wire::{Frame, FrameLimits, Patch, RawId, encode_string, is_object, members};
 
 use super::{Exchange, Reply, Stage};
+use crate::call::QUESTIONS_GATHERED;
 use crate::call::park::ParkSeat;
 use crate::call::seal::{OpenedState, ParkTimes, Sealer, StateFault};
 use crate::client::session::Caller;
 
-/// How long questions are gathered before the client gets them, because a server may ask several at once.
-const GATHER: Duration = Duration::from_millis(50);
 /// How many may be gathered, and how many bytes of them.
 const MOST: usize = 64;
 const MOST_BYTES: usize = 8 << 20;
@@ -85,7 +84,7 @@ impl Exchange {
         // From here on the call may have had an effect, so it is never sent again.
         calling.begun = true;
         parking.link = Some(calling.live.key);
-        parking.until.get_or_insert_with(|| Instant::now() + GATHER);
+        parking.until.get_or_insert_with(|| Instant::now() + QUESTIONS_GATHERED);
         parking.gathered.push(asked);
         Some(())
     }

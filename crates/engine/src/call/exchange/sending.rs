@@ -12,9 +12,11 @@ use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, TaskMethod, meta};
 use tidings_upstream::OutgoingRequest;
 
+use super::skills::PART;
 use super::tasks::TaskPart;
 use super::{Calling, Exchange, Repetition, Reply, Stage, followed_task};
 use crate::call::routing::{Routed, headers_of};
+use crate::call::skills::SkillsPage;
 use crate::client::session::Caller;
 use crate::links::live_link::LiveLink;
 use crate::plan::CallChannel;
@@ -40,6 +42,9 @@ impl Exchange {
         // The outcome of a task is waited for in silence.
         if task == TaskPart::Outcome || self.method == Method::Task(TaskMethod::Result) {
             timeout = max_timeout;
+        }
+        if self.is_part_of_skills(&routed.server) {
+            timeout = timeout.min(PART);
         }
         let new = NewCall {
             client: self.caller.key(),
@@ -112,7 +117,9 @@ impl Exchange {
             Some(driven) => driven.changes(),
             None => RequestChanges { state, ..RequestChanges::default() },
         };
-        let changes = RequestChanges { task: task.change(self.method, revision.era()), ..changes };
+        let page = self.page_of_skills();
+        let cursor = page.as_ref().map_or(StateChange::Keep, SkillsPage::change);
+        let changes = RequestChanges { task: task.change(self.method, revision.era()), cursor, ..changes };
         let outcome = self.followed.as_ref().and_then(|followed| followed.outcome.as_ref());
         let (frame, method) = match outcome {
             Some(frame) => (frame, Method::Task(TaskMethod::Result)),

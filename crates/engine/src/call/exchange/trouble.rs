@@ -108,7 +108,7 @@ impl Exchange {
                 () = server.presence.gone.cancelled() => {}
             }
         }
-        let live = self.router.pool.link_for(&self.caller, &self.frame, &server).await?;
+        let live = self.link_to(&server).await?;
         let Stage::Again(routed) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         // Once only: a call that is refused a second time gets the refusal as its answer (invariant 12).
         self.begin(*routed, live, Repetition::Used)
