@@ -77,15 +77,14 @@ pub fn clients_part(
     rank: impl Fn(&str) -> u8,
     part: std::ops::Range<usize>,
 ) -> (Vec<Value>, usize) {
-    let mut all = gateway.standing();
-    all.retain(|standing| fits(standing.standing.as_str()));
-    all.sort_by_key(|standing| (rank(standing.standing.as_str()), standing.client.id));
-    (all.iter().skip(part.start).take(part.len()).map(one).collect(), all.len())
+    let (shown, total) =
+        gateway.standing_part(|standing| fits(standing.as_str()), |standing| rank(standing.as_str()), part);
+    (shown.iter().map(one).collect(), total)
 }
 
 /// One of them.
 pub fn client(gateway: &Gateway, id: u64) -> Option<Value> {
-    gateway.standing().iter().find(|standing| standing.client.id == id).map(one)
+    gateway.standing_of([id]).first().map(one)
 }
 
 /// What happened to a client, the newest first.
@@ -137,7 +136,7 @@ fn topic_of(kind: &str) -> Topic {
     }
 }
 
-fn time(ago: Duration) -> String {
+pub(crate) fn time(ago: Duration) -> String {
     let millis = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
     let at = Timestamp::now().as_millisecond().saturating_sub(millis);
     Timestamp::from_millisecond(at).map(|time| time.to_string()).unwrap_or_default()

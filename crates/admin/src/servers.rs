@@ -161,7 +161,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
             "needs_login": count(ServerState::NeedsLogin),
             "disabled": state.servers.iter().filter(|entry| !entry.enabled).count(),
         },
-        "sessions": admin.gateway.connected().len(),
+        "sessions": admin.gateway.connected_count(),
         "requests_in_flight": admin.gateway.in_flight(),
         "displaced_tools": displaced(&admin.gateway),
         "quotas": quotas(&admin),

@@ -51,6 +51,8 @@ pub(crate) async fn list(
             "state": resource.phase.as_str(),
             "own_connection": resource.own,
             "followers": resource.followers,
+            "announced": resource.announced,
+            "announced_at": resource.announced_ago.map(crate::clients::time),
         });
         if let Some(unheard) = resource.unheard_for {
             shown["unheard_seconds"] = unheard.as_secs().into();

@@ -1,6 +1,7 @@
 //! The engine as a whole: composes its parts, and is what transports hold.
 
 pub(crate) mod approvals;
+mod clients;
 mod resume;
 mod start;
 
@@ -13,7 +14,7 @@ use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{LogLevel, Method, Revision, Topic, identity};
+use tidings_proto::{LogLevel, Method, Revision, identity};
 use tidings_upstream::{LinkConnector, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
@@ -36,8 +37,6 @@ use crate::links::in_flight::Cancelled;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::notify::announce::OwedNotice;
-use crate::notify::listeners::Connected;
-use crate::notify::standing::{ClientEvents, CommitNotices, StandingClient, ToldClient};
 use crate::observe::audit::AuditedDecision;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;
@@ -319,7 +318,7 @@ impl Gateway {
 
     /// What a server does wrong without failing, since it was last connected or began to be.
     pub fn remark(&self, server: ServerId) -> Option<String> {
-        self.0.pool.servers().iter().find(|known| known.id == server)?.remarks.shown()
+        self.0.pool.server(server)?.remarks.shown()
     }
 
     /// How many requests are in flight.
@@ -430,54 +429,10 @@ impl Gateway {
 
     // For people to see
 
-    /// Every session and every open `subscriptions/listen`, the oldest first.
-    pub fn connected(&self) -> Vec<Connected> {
-        // Asked one by one: the lock of the calls in flight is a leaf.
-        self.0.notifier.connected(|client| self.0.links.in_flight.lock().calls.count_of(client))
-    }
-
-    /// The same, with what each was told of lists that changed and whether it listed again.
-    pub fn standing(&self) -> Vec<StandingClient> {
-        self.0.notifier.standing(self.connected())
-    }
-
-    /// The catalogue as a client that is connected sees it, by its number.
-    pub fn seen_by_client(&self, id: u64) -> Option<Arc<CatalogueSnapshot>> {
-        let shared = Arc::clone(&self.0.catalogue.current().snapshot);
-        if let Some(session) = self.0.sessions.get(ClientKey(id)) {
-            // A session with links of its own sees their lists.
-            return Some(match self.0.pool.has_isolated() {
-                true => session.view().snapshot(&shared, &session.principal.scope),
-                false => shared.seen_by(&session.principal.scope),
-            });
-        }
-        Some(shared.seen_by(&self.0.notifier.scope_of_listen(FollowerId(id))?))
-    }
-
-    /// What became of the notices of a commit and of one of its lists, by the commit's number. `None` if it is forgotten, or was of an
-    /// earlier process.
-    pub fn notices_of(&self, commit: u64, topic: Topic) -> Option<CommitNotices> {
-        self.0.notifier.notices_of(commit, topic)
-    }
-
-    /// The same of the newest commits, by list.
-    pub fn newest_notices(&self, most: usize) -> Vec<(u64, Topic, CommitNotices)> {
-        self.0.notifier.newest_notices(most)
-    }
-
-    /// Who was told of a commit, the newest first.
-    pub fn told_of(&self, commit: u64, topic: Topic, most: usize) -> Vec<ToldClient> {
-        self.0.notifier.told_of(commit, topic, most)
-    }
-
-    /// What happened to a client, the newest first.
-    pub fn client_events(&self, id: u64, most: usize) -> ClientEvents {
-        self.0.notifier.client_events(id, most)
-    }
-
-    /// Rises whenever a client was told or listed.
-    pub fn deliveries_version(&self) -> u64 {
-        self.0.notifier.deliveries_version()
+    /// Those of the resources that are followed that `wanted` wants, by the name of their server and as that server spells them; and how
+    /// many are followed.
+    pub fn followed_where(&self, wanted: impl Fn(&str, &str) -> bool) -> (Vec<FollowedResource>, usize) {
+        self.0.subscriptions.followed_where(wanted)
     }
 
     /// Every resource that is followed, and every client that follows one.

@@ -60,6 +60,10 @@ impl SessionTable {
         self.lock().values().cloned().collect()
     }
 
+    pub(crate) fn keys(&self) -> Vec<ClientKey> {
+        self.lock().keys().copied().collect()
+    }
+
     /// The least level of log messages that sessions asked for, for each of the different rights that they have.
     pub(crate) fn wanted_levels(&self) -> Vec<(AccessScope, LogLevel)> {
         let mut wanted: Vec<(AccessScope, LogLevel)> = Vec::new();

@@ -52,6 +52,12 @@ impl Gateway {
         self.0.pool.server(server).map_or(0, |server| server.screen.count())
     }
 
+    /// The same of all servers; what is strange about each is not looked at.
+    pub fn all_waiting_approvals(&self) -> usize {
+        let servers = self.0.pool.servers();
+        servers.iter().filter(|server| server.plan.approval.is_some()).map(|server| server.screen.waiting()).sum()
+    }
+
     /// Decides about definitions that are held. When this returns, it is kept and can be seen, and everybody whose view it changed is
     /// owed a notice.
     pub async fn decide(

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::scope::AccessScope;
-use tidings_proto::Revision;
+use tidings_proto::{Era, Revision};
 use tidings_sync::Lock;
 
-use crate::client::session::Caller;
+use crate::client::session::{Caller, Session};
 use crate::notify::ListNotifier;
 
 /// A client that stays: a legacy session, or one modern `subscriptions/listen`. A modern client that only asks leaves
@@ -66,20 +66,38 @@ impl OpenListens {
 
     /// Listens of which it can not be known which lists their client asks for: they share name and principal with another, or there
     /// are more than `most`.
-    pub(super) fn ambiguous(&self, most: usize) -> HashSet<FollowerId> {
+    pub(super) fn ambiguous(&self, most: usize) -> AmbiguousListens {
         let listens = self.lock();
+        if listens.len() > most {
+            return AmbiguousListens::All;
+        }
         let mut owners: HashMap<(Option<&str>, &str), usize> = HashMap::new();
         for listen in listens.values() {
             *owners.entry((listen.name.as_deref(), &listen.principal)).or_default() += 1;
         }
         let is_shared =
             |listen: &Listen| owners.get(&(listen.name.as_deref(), &*listen.principal)).is_some_and(|count| *count > 1);
-        let all = listens.iter().filter(|(_, listen)| listens.len() > most || is_shared(listen));
-        all.map(|(follower, _)| *follower).collect()
+        let shared = listens.iter().filter(|(_, listen)| is_shared(listen));
+        AmbiguousListens::Some(shared.map(|(follower, _)| *follower).collect())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, Listen>> {
         self.0.lock()
+    }
+}
+
+/// Listens of which it can not be known which lists their client asks for.
+pub(super) enum AmbiguousListens {
+    All,
+    Some(HashSet<FollowerId>),
+}
+
+impl AmbiguousListens {
+    pub(super) fn contains(&self, follower: FollowerId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(shared) => shared.contains(&follower),
+        }
     }
 }
 
@@ -111,27 +129,72 @@ impl ListNotifier {
     /// Every session and every open `subscriptions/listen`, the oldest first. `requests`: how many a session has in flight.
     pub(crate) fn connected(&self, requests: impl Fn(ClientKey) -> usize) -> Vec<Connected> {
         let sessions = self.sessions.all();
-        let mut all: Vec<Connected> = sessions
-            .iter()
-            .map(|session| Connected {
-                id: session.key.0,
-                revision: session.revision,
-                name: session.name(),
-                principal: session.principal.name.to_string(),
-                since: session.since,
-                requests: requests(session.key),
-            })
-            .collect();
-        all.extend(self.listens.lock().iter().map(|(follower, listen)| Connected {
-            id: follower.0,
-            revision: listen.revision,
-            name: listen.name.clone(),
-            principal: listen.principal.clone(),
-            since: listen.since,
-            requests: 0,
-        }));
+        let mut all: Vec<Connected> = sessions.iter().map(|session| of_session(session, &requests)).collect();
+        all.extend(self.listens.lock().iter().map(|(follower, listen)| of_listen(*follower, listen)));
         // Ids rise with time, so this is the order in which they came.
-        all.sort_by_key(|connected| connected.id);
+        all.sort_unstable_by_key(|connected| connected.id);
         all
+    }
+
+    /// The same of the oldest ones only: who thousands of others are is not copied.
+    pub(crate) fn connected_first(&self, most: usize, requests: impl Fn(ClientKey) -> usize) -> Vec<Connected> {
+        let mut ids = self.connected_ids();
+        ids.sort_unstable_by_key(|(follower, _)| follower.0);
+        ids.iter().take(most).filter_map(|(follower, _)| self.connected_as(*follower, &requests)).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn connected_count(&self) -> usize {
+        self.sessions.len() + self.listens.len()
+    }
+
+    /// The one with this name and principal, if there is exactly one.
+    pub(crate) fn only_connected(&self, name: &str, principal: &str) -> Option<u64> {
+        let sessions = self.sessions.all();
+        let own = sessions.iter().filter(|session| *session.principal.name == *principal);
+        let mut found: Vec<u64> =
+            own.filter(|session| session.name().as_deref() == Some(name)).map(|session| session.key.0).collect();
+        let listens = self.listens.lock();
+        let own = listens.iter().filter(|(_, listen)| listen.principal == principal);
+        found.extend(own.filter(|(_, listen)| listen.name.as_deref() == Some(name)).map(|(follower, _)| follower.0));
+        found.pop().filter(|_| found.is_empty())
+    }
+
+    /// Every one of them by its number alone, in no order.
+    pub(super) fn connected_ids(&self) -> Vec<(FollowerId, Era)> {
+        let mut ids: Vec<(FollowerId, Era)> =
+            self.sessions.keys().into_iter().map(|key| (FollowerId::from(key), Era::Legacy)).collect();
+        ids.extend(self.listens.lock().keys().map(|follower| (*follower, Era::Modern)));
+        ids
+    }
+
+    /// One of them; `None` if it left.
+    pub(super) fn connected_as(&self, id: FollowerId, requests: &impl Fn(ClientKey) -> usize) -> Option<Connected> {
+        match self.sessions.get(ClientKey(id.0)) {
+            Some(session) => Some(of_session(&session, requests)),
+            None => self.listens.lock().get(&id).map(|listen| of_listen(id, listen)),
+        }
+    }
+}
+
+fn of_session(session: &Session, requests: &impl Fn(ClientKey) -> usize) -> Connected {
+    Connected {
+        id: session.key.0,
+        revision: session.revision,
+        name: session.name(),
+        principal: session.principal.name.to_string(),
+        since: session.since,
+        requests: requests(session.key),
+    }
+}
+
+fn of_listen(follower: FollowerId, listen: &Listen) -> Connected {
+    Connected {
+        id: follower.0,
+        revision: listen.revision,
+        name: listen.name.clone(),
+        principal: listen.principal.clone(),
+        since: listen.since,
+        requests: 0,
     }
 }

@@ -1,8 +1,9 @@
 //! How clients stand to what changed, for people to see: what each was told and whether it listed again.
 
-use std::collections::HashMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use tidings_hub::ClientKey;
 use tidings_hub::deliveries::{ClientStanding, CommitDeliveries, DeliveryRecord};
 use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_proto::{Era, ListKind, meta};
@@ -125,14 +126,13 @@ impl ListNotifier {
         };
         // The row may have half a million events: it is read without the lock.
         let now = Instant::now();
-        let names: HashMap<u64, String> = self
-            .connected(|_| 0)
-            .into_iter()
-            .map(|client| (client.id, client.name.unwrap_or_else(|| "a client without a name".to_owned())))
-            .collect();
+        let name = |id: u64| {
+            let client = self.connected_as(FollowerId(id), &|_| 0)?;
+            Some(client.name.unwrap_or_else(|| "a client without a name".to_owned()))
+        };
         let told = trace.of_commit(index, topic).take(most).map(|event| ToldClient {
             id: event.client,
-            name: names.get(&event.client).cloned(),
+            name: name(event.client),
             ago: now.saturating_duration_since(event.at),
             span: event.span,
         });
@@ -180,38 +180,127 @@ impl ListNotifier {
 
     /// Every client that stays, and how it stands.
     pub(crate) fn standing(&self, connected: Vec<Connected>) -> Vec<StandingClient> {
-        let shared = self.listens.ambiguous(MOST_LISTENS);
-        // One lock for all: they are copied, and judged without it.
-        let known: Vec<(Connected, DeliveryRecord, Option<Instant>, bool)> = {
-            let announcements = self.announcements();
-            let of = |client: Connected| {
-                let id = FollowerId(client.id);
-                let ledger = &announcements.ledger;
-                (client, announcements.deliveries.of(id), ledger.owed_since(id), ledger.is_silent(id))
-            };
-            connected.into_iter().map(of).collect()
-        };
+        let ids: Vec<(FollowerId, Era)> =
+            connected.iter().map(|client| (FollowerId(client.id), client.revision.era())).collect();
         let now = Instant::now();
+        let judged = self.judge(&ids, now);
+        judged.into_iter().zip(connected).map(|(judged, client)| judged.of(client, now)).collect()
+    }
+
+    /// Some of the clients that fit, in the order of `rank` and then of their numbers, and how many fit. Of thousands only those that
+    /// are given are described; the others are judged by their numbers.
+    pub(crate) fn standing_part(
+        &self,
+        fits: impl Fn(ClientStanding) -> bool,
+        rank: impl Fn(ClientStanding) -> u8,
+        part: Range<usize>,
+        requests: impl Fn(ClientKey) -> usize,
+    ) -> (Vec<StandingClient>, usize) {
+        let now = Instant::now();
+        let mut judged = self.judge(&self.connected_ids(), now);
+        judged.retain(|client| fits(client.standing));
+        let total = judged.len();
+        let shown = ordered_part(&judged, |client| (rank(client.standing), client.id.0), part);
+        (self.describe(shown, now, &requests), total)
+    }
+
+    /// Those of these clients that are connected.
+    pub(crate) fn standing_of(
+        &self,
+        ids: impl IntoIterator<Item = u64>,
+        requests: impl Fn(ClientKey) -> usize,
+    ) -> Vec<StandingClient> {
+        let now = Instant::now();
+        let era = |id: u64| if self.sessions.contains(ClientKey(id)) { Era::Legacy } else { Era::Modern };
+        let ids: Vec<(FollowerId, Era)> = ids.into_iter().map(|id| (FollowerId(id), era(id))).collect();
+        self.describe(self.judge(&ids, now), now, &requests)
+    }
+
+    fn describe(
+        &self,
+        judged: Vec<JudgedClient>,
+        now: Instant,
+        requests: &impl Fn(ClientKey) -> usize,
+    ) -> Vec<StandingClient> {
+        let one = |client: JudgedClient| Some(client.of(self.connected_as(client.id, requests)?, now));
+        judged.into_iter().filter_map(one).collect()
+    }
+
+    fn judge(&self, clients: &[(FollowerId, Era)], now: Instant) -> Vec<JudgedClient> {
+        let shared = self.listens.ambiguous(MOST_LISTENS);
+        let mut judged = Vec::with_capacity(clients.len());
+        for some in clients.chunks(JUDGED_AT_ONCE) {
+            let announcements = self.announcements();
+            judged.extend(some.iter().map(|&(id, era)| {
+                let (record, owed) = (announcements.deliveries.of(id), announcements.ledger.owed_since(id));
+                let standing = match record.standing(owed, now) {
+                    _ if announcements.ledger.is_silent(id) => ClientStanding::Silent,
+                    // That a notice can not be handed over is known all the same.
+                    standing @ (ClientStanding::Deaf | ClientStanding::Owed) => standing,
+                    _ if era == Era::Modern && shared.contains(id) => ClientStanding::Unknown,
+                    standing => standing,
+                };
+                JudgedClient { id, standing, record, owed }
+            }));
+        }
+        judged
+    }
+}
+
+/// How many clients are judged before whoever has something to announce gets its turn.
+const JUDGED_AT_ONCE: usize = 512;
+
+/// A client of which is known how it stands; who it is has not been asked yet.
+#[derive(Clone, Copy)]
+struct JudgedClient {
+    id: FollowerId,
+    standing: ClientStanding,
+    record: DeliveryRecord,
+    owed: Option<Instant>,
+}
+
+impl JudgedClient {
+    fn of(self, client: Connected, now: Instant) -> StandingClient {
         let ago = |at: Instant| now.saturating_duration_since(at);
-        let judged = known.into_iter().map(|(client, record, owed, is_silent)| {
-            let is_modern = client.revision.era() == Era::Modern;
-            let standing = match record.standing(owed, now) {
-                _ if is_silent => ClientStanding::Silent,
-                // That a notice can not be handed over is known all the same.
-                standing @ (ClientStanding::Deaf | ClientStanding::Owed) => standing,
-                _ if is_modern && shared.contains(&FollowerId(client.id)) => ClientStanding::Unknown,
-                standing => standing,
-            };
-            StandingClient {
-                standing,
-                owed: owed.map(ago),
-                outdated: record.outdated().map(|(topic, told)| (topic, ago(told))).collect(),
-                told: record.told.map(|at| at.map(ago)),
-                listed: record.listed.map(|at| at.map(ago)),
-                notices: record.notices,
-                client,
-            }
-        });
-        judged.collect()
+        StandingClient {
+            client,
+            standing: self.standing,
+            owed: self.owed.map(ago),
+            outdated: self.record.outdated().map(|(topic, told)| (topic, ago(told))).collect(),
+            told: self.record.told.map(|at| at.map(ago)),
+            listed: self.record.listed.map(|at| at.map(ago)),
+            notices: self.record.notices,
+        }
+    }
+}
+
+/// A part of what there is, in an order. Only what comes before its end is brought into order.
+fn ordered_part<T: Copy, K: Ord>(all: &[T], key: impl Fn(&T) -> K, part: Range<usize>) -> Vec<T> {
+    // Small things are moved about, not what they stand for.
+    let mut order: Vec<(K, usize)> = all.iter().map(key).zip(0..).collect();
+    let end = part.end.min(order.len());
+    if end < order.len() {
+        order.select_nth_unstable(end);
+        order.truncate(end);
+    }
+    order.sort_unstable();
+    order.into_iter().skip(part.start).map(|(_, place)| all[place]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_what_it_would_be_of_all_in_order() {
+        // Equal ranks are as common as they are among clients; 7919 is prime, so that every number comes once.
+        let all: Vec<(u8, u64)> = (0..5_000_u64).map(|n| n * 7_919 % 5_000).map(|n| ((n % 7) as u8, n)).collect();
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        for part in [0..50, 50..100, 4_980..5_030, 5_000..5_050, 6_000..6_050, 0..0, 0..5_000] {
+            let wanted: Vec<_> = sorted.iter().skip(part.start).take(part.len()).copied().collect();
+            assert_eq!(ordered_part(&all, |one| *one, part.clone()), wanted, "{part:?}");
+        }
+        assert!(ordered_part(&[], |one: &(u8, u64)| *one, 0..50).is_empty());
     }
 }

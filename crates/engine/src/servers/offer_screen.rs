@@ -94,9 +94,12 @@ impl OfferScreen {
 
     /// Everything that is held now.
     pub(crate) fn held(&self) -> Vec<HeldSince> {
-        let seen = self.lock();
-        let own = seen.own.iter().filter(|own| !seen.held.iter().any(|held| is_same_name(&held.held, &own.held)));
-        seen.held.iter().chain(own).cloned().collect()
+        self.lock().all().cloned().collect()
+    }
+
+    /// How much of that is not rejected.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().all().filter(|held| !held.held.rejected).count()
     }
 
     /// How many items are held and not rejected.
@@ -106,6 +109,12 @@ impl OfferScreen {
 }
 
 impl SeenOffer {
+    /// Everything that is held, for everybody or for a session.
+    fn all(&self) -> impl Iterator<Item = &HeldSince> {
+        let own = self.own.iter().filter(|own| !self.held.iter().any(|held| is_same_name(&held.held, &own.held)));
+        self.held.iter().chain(own)
+    }
+
     /// Remembers what is held, and gives what was not before.
     fn note(&mut self, held: &[HeldItem], listed_for: ListedFor) -> Vec<HeldItem> {
         let now = SystemTime::now();

@@ -28,6 +28,10 @@ pub struct FollowedResource {
     pub followers: usize,
     /// For how long its server could not tell of its changes, though somebody was promised to be told.
     pub unheard_for: Option<Duration>,
+    /// How often changes of it were put to its followers, since somebody follows it.
+    pub announced: u32,
+    /// How long ago that was last.
+    pub announced_ago: Option<Duration>,
 }
 
 /// A client that follows resources.
@@ -55,23 +59,36 @@ pub(crate) struct FollowedCount {
 }
 
 impl ResourceSubscriptions {
-    /// Every resource that is followed, and every client that follows one.
-    pub(crate) fn followed(&self) -> (Vec<FollowedResource>, Vec<Follower>) {
+    /// Those of the resources that are followed that are asked for: by the name of their server, and as that server spells them. And how
+    /// many are followed. Of thousands only these are described.
+    pub(crate) fn followed_where(&self, wanted: impl Fn(&str, &str) -> bool) -> (Vec<FollowedResource>, usize) {
         let now = Instant::now();
+        let ago = |at: Instant| now.saturating_duration_since(at);
         let table = self.lock();
+        let mut count = 0;
         let resources = table.machine.followed().filter_map(|followed| {
             let server = self.server_at(&table, followed.address.place)?;
-            Some(FollowedResource {
+            count += 1;
+            wanted(&server.plan.name, &followed.address.uri).then(|| FollowedResource {
                 server: server.plan.name.clone(),
                 uri: server.uris.outward(&followed.address.uri),
                 local: Arc::clone(&followed.address.uri),
                 phase: followed.phase,
                 own: matches!(followed.address.place, PlaceId::Own(_)),
                 followers: followed.followers,
-                unheard_for: followed.unheard_since.map(|since| now.saturating_duration_since(since)),
+                unheard_for: followed.unheard_since.map(ago),
+                announced: followed.announced,
+                announced_ago: followed.announced_at.map(ago),
             })
         });
-        let mut resources: Vec<FollowedResource> = resources.collect();
+        let resources = resources.collect();
+        (resources, count)
+    }
+
+    /// Every resource that is followed, and every client that follows one.
+    pub(crate) fn followed(&self) -> (Vec<FollowedResource>, Vec<Follower>) {
+        let (mut resources, _) = self.followed_where(|_, _| true);
+        let table = self.lock();
         // The table has no order; people compare two outputs.
         resources.sort_by(|a, b| (&a.server, &a.local).cmp(&(&b.server, &b.local)));
         let followers = table.who.iter().map(|(id, who)| {

@@ -116,6 +116,7 @@ impl SubscriptionTable {
     pub(super) fn announce(&mut self, id: ResourceId, now: Instant) {
         let Some(resource) = self.resources.get_mut(&id) else { return };
         let Some(pending) = resource.pending.take() else { return };
+        (resource.announced, resource.announced_at) = (resource.announced.saturating_add(1), Some(now));
         let mut open = Vec::new();
         for (follower, seat) in &mut resource.seats {
             match &mut seat.dirty {

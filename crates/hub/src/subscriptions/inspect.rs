@@ -54,6 +54,10 @@ pub struct FollowedResource<'a> {
     pub waiting: usize,
     /// Since when its server can not tell of its changes, though somebody was promised to be told.
     pub unheard_since: Option<Instant>,
+    /// How often changes of it were put to its followers since it is in the table.
+    pub announced: u32,
+    /// When that was last.
+    pub announced_at: Option<Instant>,
 }
 
 impl SubscriptionTable {
@@ -72,6 +76,8 @@ impl SubscriptionTable {
             followers: resource.seats.len(),
             waiting: resource.waiting.len(),
             unheard_since: resource.unheard_since,
+            announced: resource.announced,
+            announced_at: resource.announced_at,
         })
     }
 

@@ -135,6 +135,9 @@ pub(super) struct ResourceRecord {
     pub(super) is_learnable: bool,
     /// Since when its server can not tell, though its followers were promised.
     pub(super) unheard_since: Option<Instant>,
+    /// How often changes of it were put to its followers, and when last. Only for people to see.
+    pub(super) announced: u32,
+    pub(super) announced_at: Option<Instant>,
 }
 
 impl ResourceRecord {
@@ -157,6 +160,8 @@ impl ResourceRecord {
             learning: None,
             is_learnable: true,
             unheard_since: None,
+            announced: 0,
+            announced_at: None,
         }
     }
 

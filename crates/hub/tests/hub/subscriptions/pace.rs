@@ -40,6 +40,30 @@ fn a_source_that_never_goes_quiet_is_announced_once_per_maximum_wait() {
     assert_eq!(rig.told(A), [X], "the last change is announced too");
 }
 
+// page follows: a change pulses along the map
+#[test]
+fn how_often_a_resource_was_announced_can_be_seen() {
+    let seen = |rig: &Rig| {
+        let one = rig.table.followed().find(|one| *one.address == at(X)).unwrap();
+        (one.announced, one.announced_at)
+    };
+    let mut rig = Rig::connected(SubscribeMethod::PerUri);
+    rig.follow(A, X);
+    assert_eq!(seen(&rig), (0, None));
+    for _ in 0..3 {
+        rig.changed(X);
+    }
+    assert_eq!(seen(&rig), (0, None), "nobody was told yet");
+    rig.pass(ms(500));
+    let first = rig.now;
+    assert_eq!(seen(&rig), (1, Some(first)), "a burst is one");
+    rig.pass(ms(5_000));
+    rig.changed(X);
+    rig.pass(ms(500));
+    assert_eq!(seen(&rig), (2, Some(rig.now)));
+    assert!(rig.now > first);
+}
+
 // S1.4
 #[test]
 fn a_source_has_its_own_pace() {
