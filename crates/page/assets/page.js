@@ -1,6 +1,6 @@
 // What the page can do beyond reading: count what is new, and keys. It makes no markup; every page works without it.
 const live = document.getElementById('live');
-let pill, feed, clients;
+let pill, feed, clients, follows;
 const title = document.title;
 let last = Number(document.body.dataset.last);
 let fresh = 0, source = null, pause = 1000, timer = 0, minute = 0;
@@ -9,7 +9,7 @@ const say = (text, lost) => { if (live.textContent !== text) live.textContent = 
 
 // What belongs to the content, which may be replaced.
 const begin = () => {
-  [pill, feed, clients] = ['pill', 'feed', 'clients'].map(id => document.getElementById(id));
+  [pill, feed, clients, follows] = ['pill', 'feed', 'clients', 'follows'].map(id => document.getElementById(id));
   pill?.addEventListener('click', event => { if (!event.ctrlKey && !event.metaKey && !event.shiftKey) { event.preventDefault(); swap(pill.href); } });
   // A call that runs is looked at again until it is over.
   if (document.querySelector('[data-running]')) setTimeout(() => swap(location.href, true), 400);
@@ -36,21 +36,36 @@ const count = changes => {
 
 // Numbers and states change in their places; nothing comes or goes.
 const put = (place, text) => { if (place && place.textContent !== text) place.textContent = text; };
+const all = (name, value) => document.querySelectorAll(`[data-${name}="${CSS.escape(value)}"]`);
+// The number of what is listed is another: what came is shown when somebody asks for it.
+const counted = (list, total, words) => {
+  if (pill && list?.dataset.total && total !== undefined && total !== Number(list.dataset.total)) { pill.textContent = words; pill.hidden = false; }
+};
 const state = news => {
   for (const place of document.querySelectorAll('[data-told]')) if (place.dataset.told in (news.told ?? {})) put(place, news.told[place.dataset.told]);
   for (const [id, [look, words, why]] of Object.entries(news.clients ?? {})) {
     const place = document.querySelector(`[data-client="${Number(id)}"]`);
     if (place) { put(place, words); place.className = look; put(document.querySelector(`[data-why="${Number(id)}"]`), why); }
   }
-  if (pill && clients?.dataset.total && news.total !== undefined && news.total !== Number(clients.dataset.total)) {
-    pill.textContent = 'Clients came or left'; pill.hidden = false;
+  counted(clients, news.total, 'Clients came or left');
+  for (const [name, [look, words]] of Object.entries(news.servers ?? {})) for (const place of all('server-state', name)) { put(place, words); place.className = look; }
+  for (const [key, [look, words, changes, last, now]] of Object.entries(news.follows ?? {})) {
+    for (const place of all('follow', key)) { put(place, words); place.className = look; }
+    for (const place of all('changes', key)) put(place, changes);
+    for (const time of document.querySelectorAll(`[data-when="${CSS.escape(key)}"] time`)) if (last) { time.dateTime = last; time.hidden = false; age(time); }
+    if (now) for (const edge of all('edge', key)) { edge.classList.remove('pulse'); edge.getBoundingClientRect(); edge.classList.add('pulse'); }
   }
+  counted(follows, news.followed, 'Others are followed now');
+  for (const number of ['failing', 'waiting']) if (number in news) put(document.getElementById(number), news[number]);
 };
 
 const open = () => {
   if (source || document.hidden) return;
-  const shown = [...document.querySelectorAll('[data-client]')].map(place => Number(place.dataset.client));
-  source = new EventSource(`/live?since=${last}${clients ? `&want=clients&clients=${shown}` : ''}`);
+  const shown = (name, key) => [...new Set([...document.querySelectorAll(`[data-${name}]`)].map(place => place.dataset[key]))];
+  const servers = shown('server-state', 'serverState');
+  const wanted = clients ? `&want=clients&clients=${shown('client', 'client')}` : follows ? `&want=follows&follows=${shown('follow', 'follow')}`
+    : servers.length ? `&want=servers${servers.map(name => `&servers=${encodeURIComponent(name)}`).join('')}` : '';
+  source = new EventSource(`/live?since=${last}${wanted}`);
   source.onopen = () => { pause = 1000; say(fresh && !pill ? `● live · ${fresh} new` : '● live', false); };
   source.onmessage = event => { const news = JSON.parse(event.data); if (Array.isArray(news)) count(news); else state(news); };
   source.onerror = () => {
@@ -75,18 +90,16 @@ const visibility = () => {
 begin();
 document.addEventListener('visibilitychange', visibility);
 addEventListener('pagehide', close);
-visibility();
+// The stream comes after the first paint. A tab that nobody sees paints nothing.
+if (document.hidden) visibility(); else requestAnimationFrame(() => setTimeout(visibility));
 
 const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
-setInterval(() => {
-  if (document.hidden) return;
-  for (const time of document.querySelectorAll('time')) {
-    const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000));
-    const [size, unit] = units.find(([size]) => seconds >= size) ?? [1, 's'];
-    const text = `${Math.floor(seconds / size)} ${unit} ago`;
-    if (time.textContent !== text) time.textContent = text;
-  }
-}, 10000);
+const age = time => {
+  const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000));
+  const [size, unit] = units.find(([size]) => seconds >= size) ?? [1, 's'];
+  put(time, `${Math.floor(seconds / size)} ${unit} ago`);
+};
+setInterval(() => { if (!document.hidden) document.querySelectorAll('time[datetime]').forEach(age); }, 10000);
 
 // What is new, without loading the page: a request of the old kind parses HTML without running any of it.
 const swap = (address, quiet) => {
@@ -102,8 +115,8 @@ const swap = (address, quiet) => {
     document.title = quiet ? next.title : title;
     begin();
     if (quiet) { [...document.querySelectorAll('main button')].find(button => button.textContent === at)?.focus({ preventScroll: true }); return; }
-    // Other clients are shown now than the stream tells of.
-    if (clients) { close(); open(); }
+    // Other rows are shown now than the stream tells of.
+    if (clients || follows) { close(); open(); }
     document.querySelector('.row')?.focus({ preventScroll: true });
     if (document.scrollingElement) document.scrollingElement.scrollTop = 0;
   };

@@ -7,6 +7,8 @@ use tidings_diff::{Severity, VisibleSpan, WordSpan};
 
 /// How much of one text of others is shown before "all".
 const LONGEST: usize = 2_000;
+/// How much of a title.
+const TITLE: usize = 100;
 /// How much of an unchanged stretch is shown at each end.
 const AROUND: usize = 80;
 
@@ -62,11 +64,11 @@ impl Shell {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
-                    title { (title) " · Tidings" }
+                    title { (plain(title)) " · Tidings" }
                     @if self.refresh { noscript { meta http-equiv="refresh" content="1"; } }
                     link rel="icon" href="data:,";
-                    link rel="stylesheet" href="/page.css";
-                    script type="module" src="/page.js" {}
+                    link rel="stylesheet" href=(asset("page.css"));
+                    script type="module" src=(asset("page.js")) {}
                 }
                 body data-last=(self.last_change) {
                     a.skip href="#main" { "To the content" }
@@ -76,8 +78,9 @@ impl Shell {
                             @for (at, path, name, key) in PLACES {
                                 a href=(path) data-go=(key) aria-current=[(at == place).then_some("page")] {
                                     (name)
-                                    @if at == PagePlace::Servers && self.failing > 0 { " " span.count.bad { "▲" (self.failing) } }
-                                    @if at == PagePlace::Approvals && self.waiting > 0 { " " span.count { (self.waiting) } }
+                                    // The places are there from the beginning, for the script.
+                                    @if at == PagePlace::Servers { span.count.bad #failing { @if self.failing > 0 { " ▲" (few(self.failing)) } } }
+                                    @if at == PagePlace::Approvals { span.count #waiting { @if self.waiting > 0 { " " (few(self.waiting)) } } }
                                 }
                             }
                         }
@@ -85,7 +88,7 @@ impl Shell {
                         span #live role="status" {}
                         (self.button("/logout", "Leave", &[]))
                     }
-                    main #main { h1 { (title) } (content) }
+                    main #main { h1 { (foreign(title)) } (content) }
                     dialog #keys aria-labelledby="keys-title" {
                         h2 #keys-title { "Keys" }
                         dl {
@@ -127,6 +130,16 @@ impl Shell {
     }
 }
 
+/// A number for a small place.
+pub fn few(count: usize) -> String {
+    if count > 99 { "99+".to_owned() } else { count.to_string() }
+}
+
+/// The address of the style sheet or of the script.
+pub(crate) fn asset(name: &str) -> String {
+    format!("/{name}?v={:016x}", crate::ASSETS_VERSION)
+}
+
 fn span_of(seconds: i64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -150,6 +163,15 @@ pub fn foreign(text: &str) -> Markup {
             }
         }
     }
+}
+
+/// The same where there can be no markup, and little room.
+pub(crate) fn plain(text: &str) -> String {
+    let span = |span: VisibleSpan<'_>| match span {
+        VisibleSpan::Plain(plain) => plain.to_string(),
+        VisibleSpan::Marked(c) => format!("⟦U+{:04X}⟧", u32::from(c)),
+    };
+    tidings_diff::visible(text).into_iter().map(span).collect::<String>().chars().take(TITLE).collect()
 }
 
 fn spelled(text: &str) -> Markup {
@@ -276,6 +298,16 @@ mod tests {
             assert!(html.contains(shown), "{shown}: {html}");
         }
         assert!(!html.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{html}");
+    }
+
+    #[test]
+    fn what_others_call_themselves_is_spelled_out_in_titles_too() {
+        let name = format!("<script>\u{202e}evil\u{200b}{}", "x".repeat(500));
+        let page = crate::screens::feed::tests::shell().page(PagePlace::Clients, &name, &html! {});
+        assert!(!page.contains(['\u{202e}', '\u{200b}']) && !page.contains("<script>"), "{page}");
+        assert!(page.contains("<title>&lt;script&gt;⟦U+202E⟧evil⟦U+200B⟧xxx"), "{page}");
+        assert!(page.contains("<h1><bdi>&lt;script&gt;<mark"), "{page}");
+        assert!(page.split("</title>").next().is_some_and(|head| head.matches('x').count() < 120), "{page}");
     }
 
     #[test]

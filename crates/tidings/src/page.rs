@@ -4,8 +4,11 @@ mod actions;
 mod add;
 mod beliefs;
 mod entrance;
+mod follows;
 mod live;
+mod recent_calls;
 mod screens;
+mod shown_state;
 mod tools;
 mod views;
 
@@ -13,13 +16,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::RawQuery;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use jiff::Timestamp;
 use tidings_admin::{CallDesk, LinkRequest, PageLink, PageLinks};
-use tidings_engine::{Gateway, ServerState};
+use tidings_engine::Gateway;
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
 use tidings_page::{Door, DoorSession, Shell};
@@ -96,14 +100,14 @@ impl PageServer {
 
     /// The routes of the page.
     pub(crate) fn router(&self) -> Router {
-        let style = || async { asset("text/css; charset=utf-8", tidings_page::STYLE) };
-        let script = || async { asset("text/javascript; charset=utf-8", tidings_page::SCRIPT) };
+        let style = |query: RawQuery| asset("text/css; charset=utf-8", tidings_page::STYLE, query);
+        let script = |query: RawQuery| asset("text/javascript; charset=utf-8", tidings_page::SCRIPT, query);
         let inside = Router::new()
             .route("/", get(screens::feed))
             .route("/changes/{seq}", get(screens::change))
             .route("/clients", get(screens::clients))
             .route("/clients/{id}", get(screens::client))
-            .route("/follows", get(screens::follows))
+            .route("/follows", get(follows::show))
             .route("/servers", get(screens::servers))
             .route("/servers/{name}", get(screens::server))
             .route("/servers/{name}/{action}", post(actions::server))
@@ -135,12 +139,8 @@ impl PageServer {
         Shell {
             now: Timestamp::now(),
             form_token,
-            failing: catalogue
-                .servers
-                .iter()
-                .filter(|server| matches!(server.state, ServerState::Failing | ServerState::NeedsLogin))
-                .count(),
-            waiting: self.0.gateway.approvals().iter().filter(|pending| !pending.held.rejected).count(),
+            failing: shown_state::failing(&catalogue),
+            waiting: self.0.gateway.all_waiting_approvals(),
             refresh: false,
             last_change: self.0.changes.read(newest).await.map_or(0, |found| found.last),
         }
@@ -184,8 +184,11 @@ fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }
 
-fn asset(kind: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind)], text).into_response()
+/// The style sheet or the script. A browser that has it does not ask again: another text has another address.
+async fn asset(kind: &'static str, text: &'static str, RawQuery(asked): RawQuery) -> Response {
+    let version = format!("v={:016x}", tidings_page::ASSETS_VERSION);
+    let keep = if asked.as_deref() == Some(&*version) { "private, max-age=31536000, immutable" } else { "no-store" };
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, keep)], text).into_response()
 }
 
 fn html(status: StatusCode, page: String) -> Response {

@@ -50,7 +50,7 @@ impl ApprovalsScreen {
             @if self.held.is_empty() {
                 div.empty {
                     p { "Nothing waits for approval." }
-                    p { "Servers with " code { "approve = \"lock\"" } " or " code { "\"ask\"" } " show new and changed tools and prompts to nobody before somebody has looked at them." }
+                    p { "Of servers with " code { "approve = \"changed\"" } " nobody is shown tools and prompts that came or changed before somebody has looked at them; with " code { "\"manual\"" } " none at all." }
                 }
             }
             ul.rows {

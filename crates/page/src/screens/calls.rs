@@ -127,7 +127,7 @@ impl CallsScreen {
                     p { "Connect a client: " a href="/connect" { "Connect" } ", or " code { "tidings call TOOL" } "." } }
             } @else {
                 div.scroll { table.stack {
-                    thead { tr { th { "time" } th { "client" } th { "what" } th { "took" } th { "ended" } th { "arguments" } } }
+                    thead { tr { th { "time" } th { "client" } th.wide { "what" } th { "took" } th { "ended" } th { "arguments" } } }
                     tbody {
                         @for call in &self.calls {
                             tr.row tabindex="-1" {

@@ -165,7 +165,7 @@ impl ClientScreen {
         let client = &self.client;
         let moment = |time: &Option<Timestamp>| html! { @match time { Some(time) => (shell.ago(*time)), None => span.muted { "not yet" } } };
         let content = html! {
-            p #clients { (standing(client)) " · " span data-why=(client.id) { (client.reason) } }
+            p #clients { (standing(client)) " " span data-why=(client.id) { (client.reason) } }
             p.muted { (client.kind) " " (client.id) " · revision " (client.revision) " · " (foreign(&client.principal))
                 @if let Some(since) = client.since { " · connected " (shell.ago(since)) } }
             p { "It was given " (client.notices) @if client.notices == 1 { " notice" } @else { " notices" } " of lists that changed." }

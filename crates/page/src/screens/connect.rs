@@ -11,8 +11,10 @@ pub struct ConnectScreen {
     pub commands: Vec<(String, String)>,
     /// Whether a token has to be sent.
     pub has_tokens: bool,
-    /// The clients that are connected, by what they call themselves.
+    /// Some of the clients that are connected, by what they call themselves.
     pub connected: Vec<String>,
+    /// How many there are.
+    pub total: usize,
 }
 
 impl ConnectScreen {
@@ -26,9 +28,18 @@ impl ConnectScreen {
             }
             @if self.has_tokens { p { "TOKEN is the secret of an entry in " code { "[auth] tokens" } "; this makes one more: " code { "tidings token NAME" } } }
             h2 { "Connected" }
-            @if self.connected.is_empty() { p.wait { "◔ Waiting for the first one. Load this page again when it was started." } }
-            @else { p { (plural(self.connected.len(), "client")) ": " a href="/clients" { "Clients" } }
-                ul { @for name in self.connected.iter().take(20) { li { (foreign(name)) } } } }
+            div #clients data-total=(self.total) {
+                @if self.connected.is_empty() {
+                    p.wait { "◔ Waiting for the first one." noscript { " Load this page again when it was started." } }
+                } @else {
+                    p { (plural(self.total, "client")) ": " a href="/clients" { "Clients" } }
+                    ul {
+                        @for name in &self.connected { li { (foreign(name)) } }
+                        @if self.total > self.connected.len() { li.muted { "+ " (self.total - self.connected.len()) " more" } }
+                    }
+                }
+            }
+            a #pill href="/connect" hidden {}
         };
         shell.page(PagePlace::Connect, "Connect a client", &content)
     }

@@ -2,6 +2,8 @@
 
 use maud::{DOCTYPE, html};
 
+use crate::parts::asset;
+
 /// Why the page is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorReason {
@@ -29,7 +31,7 @@ pub fn door(reason: DoorReason, path: &str) -> String {
                 @if again { meta http-equiv="refresh" content=(target); }
                 title { "Tidings" }
                 link rel="icon" href="data:,";
-                link rel="stylesheet" href="/page.css";
+                link rel="stylesheet" href=(asset("page.css"));
             }
             body.door {
                 main {

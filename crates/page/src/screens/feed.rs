@@ -6,11 +6,13 @@ use serde_json::Value;
 use tidings_diff::Severity;
 
 use crate::notices::{self, NoticeCounts, NoticesView};
-use crate::parts::{PagePlace, Shell, difference, foreign, plural, severity};
+use crate::parts::{PagePlace, Shell, difference, foreign, plain, plural, severity};
 
 /// How many names and items of one change are shown in the feed.
 const NAMES: usize = 12;
 const ITEMS: usize = 6;
+/// Among so many servers one is chosen from a list; among more its name is typed.
+const CHOICES: usize = 100;
 /// The lists, as filters know them.
 const KINDS: [&str; 4] = ["tools", "prompts", "resources", "resource_templates"];
 
@@ -152,10 +154,15 @@ impl FeedScreen {
         html! {
             form.filters method="get" action="/" role="search" {
                 input #search type="search" name="q" value=(self.filter.text) placeholder="/ search" aria-label="Text in a change";
-                select name="server" aria-label="Server" {
-                    option value="" { "every server" }
-                    @for server in &self.servers {
-                        option value=(server) selected[*server == self.filter.server] { (server) }
+                @if self.servers.len() > CHOICES {
+                    // Nobody finds one of a thousand in a list, which would be most of the page.
+                    input name="server" value=(self.filter.server) placeholder="server" aria-label="Server";
+                } @else {
+                    select name="server" aria-label="Server" {
+                        option value="" { "every server" }
+                        @for server in &self.servers {
+                            option value=(server) selected[*server == self.filter.server] { (plain(server)) }
+                        }
                     }
                 }
                 select name="kind" aria-label="List" {
@@ -330,7 +337,7 @@ fn side(value: Option<&Value>) -> Markup {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
@@ -442,6 +449,18 @@ mod tests {
         };
         assert_eq!(filter.query(Some(5)), "/?server=a%20b&kind=tools&severity=breaking&q=x%26y&before=5");
         assert_eq!(FeedFilter::default().query(None), "/");
+    }
+
+    #[test]
+    fn among_many_servers_the_name_of_one_is_typed() {
+        let filters = |count: usize| {
+            let servers = (0..count).map(|n| format!("s{n}")).collect();
+            let (filter, changes) = (FeedFilter { server: "s7".to_owned(), ..FeedFilter::default() }, Vec::new());
+            FeedScreen { changes, filter, servers, older: None, newest: true, demo: None }.page(&shell())
+        };
+        assert!(filters(CHOICES).contains("<option value=\"s7\" selected>"));
+        let many = filters(CHOICES + 1);
+        assert!(many.contains("<input name=\"server\" value=\"s7\"") && !many.contains(">s8<"), "{many}");
     }
 
     #[test]

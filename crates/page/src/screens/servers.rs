@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use crate::parts::{PagePart, PagePlace, Shell, foreign, plural};
 use crate::screens::feed::encoded;
 use crate::screens::tool::tool_path;
+use crate::spark::spark;
 
 /// One server.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,8 @@ pub struct ServerView {
     pub counts: [usize; 3],
     /// How large its tools are, in bytes.
     pub bytes: usize,
+    /// How long its last calls took, the oldest first, in microseconds; empty where calls are not recorded.
+    pub calls: Vec<u64>,
     /// Since when it is in its state.
     pub since: Option<Timestamp>,
     /// How often it was connected.
@@ -63,6 +66,16 @@ pub fn server_rank(state: &str) -> u8 {
     rank(state)
 }
 
+/// The shape of a state, and its class; also for pages that are open.
+pub fn server_state(state: &str) -> (&'static str, &'static str) {
+    match state {
+        "failing" | "needs login" => ("▲", "bad"),
+        "connecting" => ("◐", "wait"),
+        "ready" => ("●", "ok"),
+        _ => ("○", "off"),
+    }
+}
+
 /// One server.
 #[derive(Clone, Debug)]
 pub struct ServerScreen {
@@ -83,14 +96,9 @@ fn rank(state: &str) -> u8 {
     }
 }
 
-fn state(state: &str) -> Markup {
-    let (shape, class) = match state {
-        "failing" | "needs login" => ("▲", "bad"),
-        "connecting" => ("◐", "wait"),
-        "ready" => ("●", "ok"),
-        _ => ("○", "off"),
-    };
-    html! { span class=(class) { (shape) " " (state) } }
+fn state(server: &ServerView) -> Markup {
+    let (shape, class) = server_state(&server.state);
+    html! { span class=(class) data-server-state=(server.name) { (shape) " " (server.state) } }
 }
 
 impl ServerView {
@@ -170,12 +178,13 @@ impl ServersScreen {
                     tbody {
                         @for server in &self.servers {
                             tr.row tabindex="-1" data-href={ "/servers/" (encoded(&server.name)) } {
-                                td.nowrap { (state(&server.state)) }
+                                td.nowrap { (state(server)) }
                                 td { a href={ "/servers/" (encoded(&server.name)) } { (foreign(&server.name)) } (server.trouble()) }
                                 td { (server.offers()) @if let Some(cost) = server.cost() { br; span.muted { (cost) } } }
                                 td { (server.transport) @if !server.revision.is_empty() { " · " (server.revision) }
-                                    @if let Some(since) = server.since { br; span.muted { (shell.ago(since)) } } }
-                                td { (server.buttons(shell)) }
+                                    @if let Some(since) = server.since { br; span.muted { (shell.ago(since)) } }
+                                    @if !server.calls.is_empty() { br; (spark(&server.calls)) } }
+                                td.actions { (server.buttons(shell)) }
                             }
                         }
                     }
@@ -193,11 +202,12 @@ impl ServerScreen {
     pub fn page(&self, shell: &Shell) -> String {
         let server = &self.server;
         let content = html! {
-            p { (state(&server.state)) @if let Some(since) = server.since { ", " (shell.ago(since)) } " · " (server.source) }
+            p { (state(server)) @if let Some(since) = server.since { ", " (shell.ago(since)) } " · " (server.source) }
             (server.trouble())
             p { (server.offers()) @if let Some(cost) = server.cost() { " · " (cost) " (estimated: bytes ÷ 4)" } }
             p.muted { (server.transport) @if !server.revision.is_empty() { " · revision " (server.revision) }
                 " · connected " (plural(usize::try_from(server.connects).unwrap_or_default(), "time")) }
+            @if !server.calls.is_empty() { p { "Its last calls took " (spark(&server.calls)) } }
             p { (server.buttons(shell)) }
             p { a href={ "/?server=" (encoded(&server.name)) } { "What it changed" } " · "
                 a href={ "/calls?server=" (encoded(&server.name)) } { "Calls to it" } " · "

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::parts::{PagePlace, Shell, difference, foreign};
+use crate::parts::{PagePlace, Shell, difference, foreign, plain};
 use crate::screens::feed::encoded;
 
 /// What a tool said since a time.
@@ -121,7 +121,7 @@ pub(crate) fn field(field: &str, name: &str, property: &Value, required: bool) -
                 @match property["type"].as_str() {
                     _ if !choices.is_empty() => select name=(field) {
                         @if !required { option value="" { "–" } }
-                        @for choice in &choices { option value=(choice) selected[*choice == preset] { (choice) } }
+                        @for choice in &choices { option value=(choice) selected[*choice == preset] { (plain(choice)) } }
                     },
                     Some("string") => input name=(field) value=(preset) required[required];,
                     Some("integer") => input type="number" step="1" name=(field) value=(preset) required[required];,

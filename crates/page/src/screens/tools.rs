@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use maud::html;
 
-use crate::parts::{PagePart, PagePlace, Shell, foreign, plural};
+use crate::parts::{PagePart, PagePlace, Shell, foreign, plain, plural};
 use crate::screens::feed::encoded;
 use crate::screens::tool::tool_path;
 
@@ -55,7 +55,7 @@ impl ToolsScreen {
                 input #search type="search" name="q" value=(self.query) placeholder="/ what should it do?" aria-label="Search tools";
                 select name="as" aria-label="As a client sees them" {
                     option value="" { "as an admin" }
-                    @for (id, name) in &self.clients { option value=(id) selected[self.seen_by == Some(*id)] { "as " (name) " " (id) } }
+                    @for (id, name) in &self.clients { option value=(id) selected[self.seen_by == Some(*id)] { "as " (plain(name)) " " (id) } }
                 }
                 input type="datetime-local" name="at" value=[self.at.map(|at| at.strftime("%Y-%m-%dT%H:%M").to_string())] aria-label="At a time, UTC";
                 button { "Search" }

@@ -23,7 +23,7 @@ pub(super) async fn server(
     }
     if action == "disable" && form.get("sure") != "1" {
         let shell = page.shell(visitor.form_token).await;
-        let told = page.0.gateway.connected().len();
+        let told = page.0.gateway.connected_count();
         let screen = ConfirmScreen {
             title: format!("Disable {name}?"),
             detail: format!(

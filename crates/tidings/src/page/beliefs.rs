@@ -59,12 +59,9 @@ impl Beliefs {
             if self.listed.len() == CLIENTS {
                 return None;
             }
-            let all = page.0.gateway.connected();
-            let mut own =
-                all.iter().filter(|client| client.name.as_deref() == Some(&key.0) && client.principal == key.1);
-            let client = own.next().filter(|_| own.next().is_none())?;
+            let client = page.0.gateway.only_connected(&key.0, &key.1)?;
             let now = tidings_admin::millis(Timestamp::now());
-            let events = page.0.gateway.client_events(client.id, EVENTS).events.into_iter();
+            let events = page.0.gateway.client_events(client, EVENTS).events.into_iter();
             let listed = events.filter(|event| !event.told && event.topics.contains(&Topic::Tools));
             let listed =
                 listed.map(|event| now.saturating_sub(u64::try_from(event.ago.as_millis()).unwrap_or(u64::MAX)));

@@ -122,7 +122,8 @@ pub(super) async fn login(
 /// What every answer says to browsers.
 pub(super) async fn with_headers(mut response: Response) -> Response {
     for (name, value) in DOOR_HEADERS {
-        response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        // Only the style sheet and the script say how long they may be kept; they are the same for everybody.
+        response.headers_mut().entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
     }
     response
 }

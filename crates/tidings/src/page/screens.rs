@@ -18,6 +18,7 @@ use tidings_store::{ChangeLog, ChangeQuery, ChangeRow, LogError, QueryStart};
 
 use super::beliefs::Beliefs;
 use super::entrance::{Visitor, fields};
+use super::recent_calls::RecentCalls;
 use super::{PageServer, html, views};
 
 /// How many are read at a time, and how many are looked at for one page.
@@ -28,6 +29,8 @@ const BATCH_BYTES: usize = 4 << 20;
 const SERVER_TOOLS: usize = 100;
 /// How many events of a client are shown, and how many clients that were told of a change.
 const EVENTS: usize = 100;
+/// How many clients are named where one is connected.
+const CONNECTED: usize = 20;
 
 pub(super) struct ScreenQuery(HashMap<String, String>);
 
@@ -43,6 +46,11 @@ impl ScreenQuery {
     /// How many rows come before those that are asked for.
     pub(super) fn from(&self) -> usize {
         self.0.get("from").and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// The number of a client.
+    pub(super) fn client(&self) -> Option<u64> {
+        self.0.get("client").and_then(|id| id.parse().ok())
     }
 
     fn before(&self) -> Option<u64> {
@@ -67,6 +75,7 @@ pub(super) async fn feed(
     let fit = |row: &ChangeRow| {
         let may_fit = views::may_have(&row.json, "server", &filter.server)
             && views::may_have(&row.json, "kind", &filter.kind)
+            && filter.severity.is_none_or(|severity| views::may_weigh(&row.json, severity.as_str()))
             && wanted.is_in(&row.json);
         let change = may_fit.then(|| views::change(&page, row))??;
         let fits = (filter.server.is_empty() || filter.server == change.server)
@@ -75,7 +84,9 @@ pub(super) async fn feed(
         fits.then_some(change)
     };
     let shell = page.shell(visitor.form_token).await;
-    let (changes, older) = match newest_first(query.before(), &page.0.changes, fit).await {
+    // Without a filter every row fits: one more than is shown says whether there are older ones.
+    let first = if filter == FeedFilter::default() { ROWS + 1 } else { BATCH };
+    let (changes, older) = match newest_first(query.before(), &page.0.changes, first, fit).await {
         Ok(found) => found,
         Err(error) => {
             let page = tidings_page::problem(&shell, "The change log can not be read", &error.to_string(), "/");
@@ -87,17 +98,19 @@ pub(super) async fn feed(
     html(StatusCode::OK, FeedScreen { changes, filter, servers, older, newest, demo }.page(&shell))
 }
 
-/// Rows that fit, the newest first, and where older ones begin.
+/// Rows that fit, the newest first, and where older ones begin. `first`: how many are read to begin with.
 async fn newest_first<T>(
     before: Option<u64>,
     log: &ChangeLog,
+    first: usize,
     fit: impl Fn(&ChangeRow) -> Option<T>,
 ) -> Result<(Vec<T>, Option<u64>), LogError> {
     let mut before = before.unwrap_or(u64::MAX);
-    let (mut out, mut scanned) = (Vec::new(), 0);
+    let (mut out, mut scanned, mut limit) = (Vec::new(), 0, first);
     loop {
         let from = QueryStart::Before(before);
-        let rows = log.read(ChangeQuery { from, limit: BATCH, max_bytes: BATCH_BYTES }).await?.rows;
+        let rows = log.read(ChangeQuery { from, limit, max_bytes: BATCH_BYTES }).await?.rows;
+        limit = BATCH;
         if rows.is_empty() {
             return Ok((out, None));
         }
@@ -169,18 +182,6 @@ pub(super) async fn client(
     }
 }
 
-/// `GET /follows`.
-pub(super) async fn follows(
-    State(page): State<PageServer>,
-    Extension(visitor): Extension<Visitor>,
-    RawQuery(raw): RawQuery,
-) -> Response {
-    let query = ScreenQuery::of(raw);
-    let shell = page.shell(visitor.form_token).await;
-    let client = query.0.get("client").and_then(|id| id.parse().ok());
-    html(StatusCode::OK, views::follows(&page, &query.text("server"), client, query.from()).page(&shell))
-}
-
 /// `GET /servers`.
 pub(super) async fn servers(
     State(page): State<PageServer>,
@@ -196,7 +197,7 @@ pub(super) async fn servers(
     };
     let kept = page.0.registry.state();
     let (found, total) = tidings_admin::describe_some(&page.0.gateway, &kept, fits, server_rank, from..from + ROWS);
-    let servers = views::servers(&page, &found);
+    let servers = views::servers(&page, &found, RecentCalls::read(&page).await);
     let part = PagePart { from, shown: servers.len(), total };
     html(StatusCode::OK, ServersScreen { servers, part, state, query }.page(&shell))
 }
@@ -209,7 +210,8 @@ pub(super) async fn server(
 ) -> Response {
     let shell = page.shell(visitor.form_token).await;
     let found = tidings_admin::describe_server(&page.0.gateway, &page.0.registry.state(), &name);
-    let Some(server) = found.and_then(|server| views::servers(&page, &[server]).pop()) else {
+    let calls = RecentCalls::read(&page).await;
+    let Some(server) = found.and_then(|server| views::servers(&page, &[server], calls).pop()) else {
         let detail = format!("There is no server \"{name}\" now.");
         return html(StatusCode::NOT_FOUND, tidings_page::problem(&shell, "No such server", &detail, "/servers"));
     };
@@ -281,12 +283,13 @@ pub(super) async fn approvals_page(
 /// `GET /connect`.
 pub(super) async fn connect(State(page): State<PageServer>, Extension(visitor): Extension<Visitor>) -> Response {
     let shell = page.shell(visitor.form_token).await;
-    let connected =
-        page.0.gateway.connected().into_iter().map(|client| client.name.unwrap_or_else(|| "unnamed".to_owned()));
+    let gateway = &page.0.gateway;
+    let connected = gateway.connected_first(CONNECTED).into_iter();
     let screen = ConnectScreen {
         commands: page.0.connect.clone(),
         has_tokens: page.0.has_tokens,
-        connected: connected.collect(),
+        connected: connected.map(|client| client.name.unwrap_or_else(|| "unnamed".to_owned())).collect(),
+        total: gateway.connected_count(),
     };
     html(StatusCode::OK, screen.page(&shell))
 }

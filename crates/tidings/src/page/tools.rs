@@ -82,7 +82,7 @@ pub(super) async fn list(
         views::tool(tool, place.map(|(_, local)| local))
     };
     let tools: Vec<ToolView> = found["tools"].as_array().into_iter().flatten().map(one).collect();
-    let clients = gateway.connected().into_iter().take(CLIENTS);
+    let clients = gateway.connected_first(CLIENTS).into_iter();
     let clients = clients.map(|client| (client.id, client.name.unwrap_or_else(|| "unnamed".to_owned()))).collect();
     let part = PagePart { from, shown: tools.len(), total };
     html(StatusCode::OK, ToolsScreen { query, tools, part, seen_by, clients, at }.page(&shell))

@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use memchr::memmem;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidings_engine::{CommitNotices, FollowedResource};
+use tidings_engine::CommitNotices;
 use tidings_page::{
-    BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, FollowView,
-    FollowsScreen, HeldDefinition, NoticeCounts, NoticesView, PagePart, ROWS, ServerView, ToldView, ToolView,
-    follow_rank,
+    BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, HeldDefinition,
+    NoticeCounts, NoticesView, ServerView, ToldView, ToolView,
 };
 use tidings_proto::{ListKind, Topic};
 use tidings_store::{ChangeRecord, ChangeRow, FieldChange};
 
 use super::PageServer;
+use super::recent_calls::RecentCalls;
 use crate::weight;
 
 /// A text that is looked for in records.
@@ -44,6 +44,11 @@ impl TextSearch {
 /// Whether a record can have a member with this text as its value. Reading it as a whole takes a hundred times longer.
 pub(super) fn may_have(json: &[u8], member: &str, value: &str) -> bool {
     value.is_empty() || memmem::find(json, format!("\"{member}\":{}", Value::from(value)).as_bytes()).is_some()
+}
+
+/// Whether a record can be of this severity: it says so, or says nothing of it and has to be weighed.
+pub(super) fn may_weigh(json: &[u8], severity: &str) -> bool {
+    may_have(json, "severity", severity) || memmem::find(json, b"\"severity\":").is_none()
 }
 
 /// A change from its record; `None` if that can not be read.
@@ -94,8 +99,8 @@ pub(super) fn server_names(page: &PageServer) -> Vec<String> {
     all.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Servers as the API describes them.
-pub(super) fn servers(page: &PageServer, described: &[Value]) -> Vec<ServerView> {
+/// Servers as the API describes them, with how long their last calls took.
+pub(super) fn servers(page: &PageServer, described: &[Value], mut calls: RecentCalls) -> Vec<ServerView> {
     let catalogue = page.0.gateway.catalogue().borrow().clone();
     let wanted: HashSet<&str> = described.iter().filter_map(|server| server["name"].as_str()).collect();
     let offers = catalogue.snapshot.offers().iter().filter(|offer| wanted.contains(&*offer.name));
@@ -125,6 +130,7 @@ pub(super) fn servers(page: &PageServer, described: &[Value]) -> Vec<ServerView>
             failed_lists: failed.collect(),
             held: count("held"),
             has_login: page.0.logins.is_some(),
+            calls: calls.take(&name),
             name,
         }
     };
@@ -172,7 +178,7 @@ pub(super) fn notices(page: &PageServer, change: &ChangeView, most: usize) -> Op
     Some(NoticesView { counts, within, told: told.collect() })
 }
 
-fn past(ago: Duration) -> Option<Timestamp> {
+pub(super) fn past(ago: Duration) -> Option<Timestamp> {
     Timestamp::now().checked_sub(ago).ok()
 }
 
@@ -222,49 +228,6 @@ pub(super) fn client_events(page: &PageServer, id: u64, most: usize) -> (Vec<Cli
         commits: event.commits.and_then(|(first, last)| commit(first).zip(commit(last))),
     });
     (events.collect(), found.older)
-}
-
-/// Resources that are followed, trouble first: those that fit, which part of them is shown, and every server that has some.
-pub(super) fn follows(page: &PageServer, server: &str, client: Option<u64>, from: usize) -> FollowsScreen {
-    let (mut resources, followers) = page.0.gateway.followed();
-    let mut servers: Vec<String> = resources.iter().map(|resource| resource.server.clone()).collect();
-    servers.dedup();
-    let of_client = client.map(|id| {
-        let own = followers.iter().filter(move |follower| follower.id == id);
-        own.flat_map(|follower| &follower.resources)
-            .map(|(server, local)| (&**server, &**local))
-            .collect::<HashSet<_>>()
-    });
-    resources.retain(|resource| {
-        (server.is_empty() || resource.server == server)
-            && of_client.as_ref().is_none_or(|own| own.contains(&(&*resource.server, &*resource.local)))
-    });
-    resources.sort_by_key(|resource| follow_rank(resource.phase.as_str()));
-    let total = resources.len();
-    let shown: Vec<FollowedResource> = resources.into_iter().skip(from).take(ROWS).collect();
-    let wanted: HashSet<(&str, &str)> = shown.iter().map(|resource| (&*resource.server, &*resource.local)).collect();
-    let mut clients: HashMap<(&str, &str), Vec<(u64, String)>> = HashMap::new();
-    for follower in &followers {
-        let name = follower.name.as_deref().unwrap_or("a client without a name");
-        for (server, local) in follower.resources.iter().filter(|(server, local)| wanted.contains(&(server, local))) {
-            let all = clients.entry((server, local)).or_default();
-            // More are only counted.
-            if all.len() < 16 {
-                all.push((follower.id, name.to_owned()));
-            }
-        }
-    }
-    let one = |resource: &FollowedResource| FollowView {
-        server: resource.server.clone(),
-        uri: resource.uri.clone(),
-        state: resource.phase.as_str().to_owned(),
-        unheard: resource.unheard_for.map(|unheard| unheard.as_secs()),
-        followers: resource.followers,
-        clients: clients.get(&(resource.server.as_str(), &*resource.local)).cloned().unwrap_or_default(),
-    };
-    let follows: Vec<FollowView> = shown.iter().map(one).collect();
-    let part = PagePart { from, shown: follows.len(), total };
-    FollowsScreen { follows, part, server: server.to_owned(), client, servers }
 }
 
 /// A tool, as the search presents it; `local` is what its server calls it, where that is another name.

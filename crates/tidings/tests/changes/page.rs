@@ -259,10 +259,12 @@ async fn the_feed_shows_what_changed_and_goes_on_where_a_reader_was() {
     let mut next = async || {
         within("an event", async {
             loop {
-                if let Some(event) = decoder.next_event().unwrap() {
-                    return event;
+                match decoder.next_event().unwrap() {
+                    // Without a number it is what is, and no change.
+                    Some(event) if event.id.is_some() => return event,
+                    Some(_) => {}
+                    None => decoder.push(&stream.chunk().await.unwrap().unwrap()),
                 }
-                decoder.push(&stream.chunk().await.unwrap().unwrap());
             }
         })
         .await
@@ -291,6 +293,24 @@ async fn a_browser_that_was_let_in_stays_in_after_a_restart() {
     assert_eq!(browser.page("/servers").await.0, 200);
 }
 
+// page accepted 1: what a page needs to be painted is asked for once
+#[tokio::test]
+async fn a_browser_may_keep_the_style_and_the_script_of_this_version_and_nothing_else() {
+    let server = full().stdio().await;
+    let gateway = quick().server("one", &server).serve().await;
+    let browser = Browser::let_in(&gateway).await;
+    let (_, page) = browser.page("/").await;
+    for name in ["page.css", "page.js"] {
+        let (_, rest) = page.split_once(&format!("\"/{name}?")).unwrap();
+        let version = rest.split('"').next().unwrap();
+        for (query, kept) in [(version, true), ("v=0000000000000000", false), ("", false)] {
+            let answer = browser.send(browser.typed(&format!("/{name}?{query}"))).await;
+            let header = answer.headers()["cache-control"].to_str().unwrap();
+            assert_eq!(header.contains("immutable"), kept, "{name}?{query}: {header}");
+        }
+    }
+}
+
 // page enabled
 #[tokio::test]
 async fn a_page_that_is_switched_off_is_not_there() {
@@ -307,6 +327,35 @@ async fn a_page_that_is_switched_off_is_not_there() {
     assert!(answer.text().await.unwrap().contains("[page] enabled"));
 }
 
+// page accepted 2: of many clients those that are shown are described
+#[tokio::test]
+async fn clients_are_shown_in_parts_each_of_them_once() {
+    let server = full().stdio().await;
+    let gateway = quick().server("one", &server).serve().await;
+    let browser = Browser::let_in(&gateway).await;
+    let mut clients = Vec::new();
+    for _ in 0..53 {
+        clients.push(gateway.client().connect().await);
+    }
+    let shown = |page: &str| {
+        let rows = page.split("data-client=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse().unwrap());
+        rows.collect::<Vec<u64>>()
+    };
+    let (_, first) = browser.page("/clients").await;
+    let (_, rest) = browser.page("/clients?from=50").await;
+    assert!(first.contains("Clients 1 to 50 of 53") && rest.contains("Clients 51 to 53 of 53"), "{rest}");
+    let all = [shown(&first), shown(&rest)].concat();
+    assert!(all.len() == 53 && all.is_sorted_by(|a, b| a < b), "{all:?}");
+    let (_, current) = browser.page("/clients?state=current&from=50").await;
+    assert_eq!(shown(&current), shown(&rest), "all of them are current");
+    assert!(browser.page("/clients?state=deaf").await.1.contains("No client is"));
+    assert_eq!(browser.page(&format!("/clients/{}", all[52])).await.0, 200);
+    assert_eq!(browser.page("/clients/999999").await.0, 404);
+    let (_, connect) = browser.page("/connect").await;
+    assert!(connect.contains("53 clients") && connect.contains("+ 33 more"), "{connect}");
+    drop(clients);
+}
+
 // page servers, follows
 #[tokio::test]
 async fn a_server_shows_its_log_and_what_is_followed() {
@@ -320,7 +369,20 @@ async fn a_server_shows_its_log_and_what_is_followed() {
     assert_eq!(crate::get(&gateway, "/servers/other/log").await.0, 404);
     assert!(browser.page("/follows").await.1.contains("Nobody follows a resource"));
     let client = gateway.client().connect().await;
+    let _stream = client.open_get().await;
     client.request("resources/subscribe", json!({ "uri": "file:///r" })).await;
     let (_, page) = browser.page("/follows?server=one").await;
     assert!(page.contains("file:///r") && page.contains("1 client"), "{page}");
+    assert!(page.contains("<h2>Map</h2>") && page.contains("no change yet"), "{page}");
+    // Of one resource: the row leads to it.
+    let (_, rest) = page.split_once("<a class=\"muted\" href=\"").unwrap();
+    let one = rest.split('"').next().unwrap().replace("&amp;", "&");
+    let (_, map) = browser.page(&one).await;
+    assert!(map.contains("<h2>Map</h2>") && map.contains("file:///r"), "{one}: {map}");
+    server.notify("notifications/resources/updated", json!({ "uri": "file:///r" }));
+    client.wait_for_method("notifications/resources/updated", 1).await;
+    let (_, map) = browser.page(&one).await;
+    assert!(map.contains("1 change"), "{map}");
+    let (_, shown) = crate::get(&gateway, "/subscriptions").await;
+    assert_eq!(shown["subscriptions"][0]["announced"], 1, "{shown}");
 }
