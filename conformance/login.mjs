@@ -4,116 +4,22 @@
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
 
+import { provide } from './login_provider.mjs';
 import { MODERN, assert, check, finish, freePort, load, options } from './npm_story.mjs';
 
 const CHECK_SECONDS = 60;
-const { Provider } = await import(pathToFileURL(join(options.peers, 'node_modules/oidc-provider/lib/index.js')).href);
 const { Client } = await load('sdk/dist/esm/client/index.js');
 const { StreamableHTTPClientTransport } = await load('sdk/dist/esm/client/streamableHttp.js');
 const { Client: LaterClient, StreamableHTTPClientTransport: LaterHttp } = await load('client/dist/index.mjs');
-const { McpServer } = await load('sdk/dist/esm/server/mcp.js');
-const { StreamableHTTPServerTransport } = await load('sdk/dist/esm/server/streamableHttp.js');
 
-const [providerPort, serverPort, gatewayPort] = [await freePort(), await freePort(), await freePort()];
-const issuer = `http://127.0.0.1:${providerPort}`;
-const server = `http://127.0.0.1:${serverPort}/mcp`;
+const { issuer, provider, server, secrets, refreshes } = await provide();
+const gatewayPort = await freePort();
 const base = `http://127.0.0.1:${gatewayPort}`;
 const data = join(options.directory, 'data');
 mkdirSync(data, { recursive: true });
-
-// ---- the provider
-
-/** Everything that it gave away, which nobody else may show. */
-const secrets = new Set();
-const refreshes = [];
-const provider = new Provider(issuer, {
-  clients: [
-    {
-      client_id: 'robot',
-      client_secret: 'robot-secret-7f1c',
-      grant_types: ['client_credentials'],
-      redirect_uris: [],
-      response_types: [],
-    },
-  ],
-  pkce: { required: () => true },
-  rotateRefreshToken: true,
-  scopes: ['openid', 'offline_access', 'read'],
-  findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
-  interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
-  cookies: { keys: ['a-key-of-this-story'] },
-  ttl: { AccessToken: 3600, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600, ClientCredentials: 3600, DeviceCode: 600 },
-  features: {
-    devInteractions: { enabled: false },
-    registration: { enabled: true },
-    revocation: { enabled: true },
-    clientCredentials: { enabled: true },
-    deviceFlow: { enabled: true },
-    resourceIndicators: {
-      enabled: true,
-      defaultResource: () => server,
-      useGrantedResource: () => true,
-      getResourceServerInfo: () => ({ scope: 'read', audience: server, accessTokenTTL: 3600, accessTokenFormat: 'opaque' }),
-    },
-  },
-});
-provider.on('grant.success', (ctx) => {
-  for (const name of ['access_token', 'refresh_token']) if (ctx.body[name]) secrets.add(ctx.body[name]);
-  for (const name of ['code', 'device_code']) if (ctx.oidc.params[name]) secrets.add(ctx.oidc.params[name]);
-  if (ctx.oidc.params.grant_type === 'refresh_token') refreshes.push(ctx.oidc.params.refresh_token);
-});
-provider.on('registration_create.success', (ctx) => ctx.body.client_secret && secrets.add(ctx.body.client_secret));
-const answer = provider.callback();
-
-/** The person at the provider says yes to everything. */
-async function agree(req, res) {
-  const { prompt, params, session } = await provider.interactionDetails(req, res);
-  if (prompt.name === 'login') {
-    return provider.interactionFinished(req, res, { login: { accountId: 'ada' } }, { mergeWithLastSubmission: false });
-  }
-  const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
-  grant.addOIDCScope('openid offline_access read');
-  grant.addResourceScope(server, 'read');
-  const consent = { grantId: await grant.save() };
-  return provider.interactionFinished(req, res, { consent }, { mergeWithLastSubmission: true });
-}
-createServer((req, res) =>
-  req.url.startsWith('/interaction/') ? agree(req, res).catch((error) => res.writeHead(500).end(String(error))) : answer(req, res),
-).listen(providerPort, '127.0.0.1');
-
-// ---- the server
-
-const known = async (token) =>
-  (await provider.AccessToken.find(token)) ?? (await provider.ClientCredentials.find(token)) ?? undefined;
-
-createServer(async (req, res) => {
-  const path = '/.well-known/oauth-protected-resource/mcp';
-  if (req.url === path) {
-    res.writeHead(200, { 'content-type': 'application/json' });
-    return res.end(JSON.stringify({ resource: server, authorization_servers: [issuer], scopes_supported: ['read'] }));
-  }
-  const token = req.headers.authorization?.replace(/^Bearer /, '');
-  const found = token && (await known(token));
-  if (!found || ![found.aud].flat().includes(server)) {
-    const where = `http://127.0.0.1:${serverPort}${path}`;
-    res.writeHead(401, { 'www-authenticate': `Bearer resource_metadata="${where}"${token ? ', error="invalid_token"' : ''}` });
-    return res.end();
-  }
-  if (req.method !== 'POST') return res.writeHead(405).end();
-  const mcp = new McpServer({ name: 'crm', version: '1.0.0' });
-  mcp.registerTool('whoami', { description: 'Who is asking' }, () => ({
-    content: [{ type: 'text', text: found.accountId ?? found.clientId }],
-  }));
-  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
-  res.on('close', () => transport.close());
-  await mcp.connect(transport);
-  await transport.handleRequest(req, res);
-}).listen(serverPort, '127.0.0.1');
 
 // ---- the gateway, its commands, its clients, and a browser
 

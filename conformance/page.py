@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -37,6 +38,10 @@ HOSTILE = [
 ]
 
 
+#: The stream of the page is open.
+LIVE = "document.getElementById('live')?.textContent.includes('live')"
+
+
 def tool(name: str, description: str, **more) -> dict:
     return {"name": name, "description": description, "inputSchema": {"type": "object", "properties": {}}, **more}
 
@@ -44,13 +49,16 @@ def tool(name: str, description: str, **more) -> dict:
 class Gateway:
     """`tidings serve` with one server whose tools are a file."""
 
-    def __init__(self, tidings: str, directory: Path, python: str):
+    def __init__(self, tidings: str, directory: Path, python: str, peers: Path):
         self.tidings, self.directory, self.data = tidings, directory, directory / "data"
-        self.tools = directory / "tools.json"
+        # Where packages of npm are installed: `npx` takes them from there, and asks nobody.
+        self.peers = peers
+        self.tools, self.notes = directory / "tools.json", directory / "notes.txt"
+        self.notes.write_text("one")
         self.put([tool("search", "Search the code.")])
         program = json.dumps([str(HERE / "listed_server.py"), str(self.tools)])
         self.configuration = directory / "tidings.toml"
-        self.configuration.write_text(f"[audit]\nenabled = true\n[servers.listed]\ncommand = {json.dumps(python)}\nargs = {program}\n")
+        self.configuration.write_text(f"[audit]\nenabled = true\n[servers.listed]\ncommand = {json.dumps(python)}\nargs = {program}\n[watch.notes]\nfile = {json.dumps(str(self.notes))}\n")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -60,7 +68,7 @@ class Gateway:
     def start(self) -> None:
         log = open(self.directory / "tidings.log", "ab")
         command = [self.tidings, "serve", "--config", self.configuration, "--data", self.data, "--listen", f"127.0.0.1:{self.port}"]
-        self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.peers)
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -81,10 +89,24 @@ class Gateway:
         part.write_text(json.dumps(tools))
         os.replace(part, self.tools)
 
+    def restart(self, server: str) -> int:
+        """Gives the status of the answer: a server that can not be started is an error of it."""
+        token = (self.data / "admin.token").read_text().strip()
+        request = urllib.request.Request(f"{self.base}/api/v1/servers/{server}/restart", b"", method="POST", headers={"Authorization": f"Bearer {token}"})
+        try:
+            return urllib.request.urlopen(request, timeout=60).status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
     def api(self, path: str):
         token = (self.data / "admin.token").read_text().strip()
         request = urllib.request.Request(f"{self.base}/api/v1{path}", headers={"Authorization": f"Bearer {token}"})
         return json.load(urllib.request.urlopen(request, timeout=20))
+
+    def remove(self, server: str) -> None:
+        token = (self.data / "admin.token").read_text().strip()
+        request = urllib.request.Request(f"{self.base}/api/v1/servers/{server}", method="DELETE", headers={"Authorization": f"Bearer {token}"})
+        urllib.request.urlopen(request, timeout=20)
 
     def link(self, *options: str) -> str:
         command = [self.tidings, "--data", self.data, "open", "--print", *options]
@@ -124,6 +146,9 @@ class Client:
     def list(self) -> None:
         self.post("tools/list", {}, 2)
 
+    def leave(self) -> None:
+        urllib.request.urlopen(urllib.request.Request(f"{self.gateway.base}/mcp", headers=self.headers(), method="DELETE"), timeout=20)
+
 
 def eventually(what: str, ask, seconds: float = 20):
     deadline = time.monotonic() + seconds
@@ -136,7 +161,8 @@ def eventually(what: str, ask, seconds: float = 20):
 
 class Story:
     def __init__(self, options: argparse.Namespace):
-        self.gateway = Gateway(options.tidings, options.directory, sys.executable)
+        self.options = options
+        self.gateway = Gateway(options.tidings, options.directory, sys.executable, options.peers)
         self.browser = Browser(options.directory)
         self.axe = options.axe.read_text() if options.axe else None
         self.tab = self.browser.tab()
@@ -258,6 +284,69 @@ class Story:
         assert self.tab.ask(nodes) == before, "nothing comes or goes by itself"
         shift = "new Promise(done => { let sum = 0; new PerformanceObserver(l => l.getEntries().forEach(e => { if (!e.hadRecentInput) sum += e.value; })).observe({ type: 'layout-shift', buffered: true }); setTimeout(() => done(sum), 50); })"
         assert (moved := self.tab.ask(shift)) == 0, f"what is read moved: {moved}"
+
+    def shifts(self) -> None:
+        """From now on it is counted how far what is read moves; `moved` tells."""
+        self.tab.ask("window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach(entry => { moved += entry.value; })).observe({ type: 'layout-shift' }); 0")
+
+    def moved(self) -> float:
+        return self.tab.ask("new Promise(done => setTimeout(() => done(moved), 50))")
+
+    # Who follows what: what is followed is counted, and of one resource there is a map. A change pulses along its edges, or only counts.
+    def the_map_of_a_resource_pulses_when_it_changes(self) -> None:
+        self.tab.go(f"{self.base}/follows")
+        assert "Nobody follows a resource" in self.tab.text(), self.tab.text()
+        self.tab.until(LIVE, "the stream is open")
+        self.attentive.post("resources/subscribe", {"uri": "watch://notes"}, 41)
+        self.tab.until("!document.getElementById('pill').hidden", "something is followed now")
+        self.tab.key(".")
+        self.tab.until("document.querySelectorAll('#follows .row').length === 1", "what is followed is shown")
+        self.tab.ask("window.before = true; [...document.querySelectorAll('#follows a')].find(a => a.textContent === 'map').click()")
+        self.tab.until(f"!window.before && location.search.includes('uri=') && document.readyState === 'complete' && {LIVE}", "the map")
+        shown = self.tab.ask("document.querySelector('.map').innerText")
+        assert "attentive" in shown and "watch://notes" in shown and "no change yet" in shown, shown
+        self.tab.ask("window.marker = 'the same page'")
+        for count, motion, words in [(1, "no-preference", "1 change"), (2, "reduce", "2 changes")]:
+            self.tab.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": motion}])
+            self.tab.ask("document.querySelectorAll('.pulse').forEach(edge => edge.classList.remove('pulse'))")
+            self.shifts()
+            self.gateway.notes.write_text(f"change {count}")
+            self.tab.until(f"document.querySelector('.map [data-changes]').textContent === '{words}'", f"{words} are counted")
+            pulsing = "[...document.querySelectorAll('.map [data-edge]')].map(edge => edge.classList.contains('pulse'))"
+            assert self.tab.ask(pulsing) == [True, True], (motion, self.tab.ask(pulsing))
+            animated = self.tab.ask("getComputedStyle(document.querySelector('.map .pulse')).animationName")
+            assert animated == ("pulse" if motion == "no-preference" else "none"), (motion, animated)
+            assert "ago" in self.tab.ask("document.querySelector('.map [data-when]').innerText")
+            assert self.moved() == 0, f"what is read moved: {self.moved()}"
+        assert self.tab.ask("window.marker") == "the same page"
+        own = next(one for one in self.gateway.api("/subscriptions")["subscriptions"] if one["uri"] == "watch://notes")
+        assert own["announced"] == 2 and own["announced_at"], own
+        self.tab.go(f"{self.base}/follows?uri=watch://none")
+        assert "Nobody follows what was asked for" in self.tab.text(), self.tab.text()
+        self.tab.look(1200, "light")
+        assert not (complaints := self.tab.complaints()), complaints
+
+    # A server's state is the one of now, without the page being loaded again.
+    def states_of_servers_and_their_number_change_in_their_place(self) -> None:
+        self.tab.go(f"{self.base}/servers")
+        self.tab.until(LIVE, "the stream is open")
+        self.tab.ask("window.marker = 'the same page'")
+        self.shifts()
+        place = "document.querySelector('[data-server-state=listed]').textContent"
+        tools = self.gateway.tools
+        hidden = tools.with_suffix(".hidden")
+        assert self.tab.ask(place) == "● ready"
+        # The server reads its tools when it starts: without the file it ends, again and again.
+        tools.rename(hidden)
+        try:
+            assert self.gateway.restart("listed") == 502
+            self.tab.until(f"{place}.includes('failing')", "it fails")
+            self.tab.until("document.getElementById('failing').textContent.trim() === '▲1'", "it is counted")
+        finally:
+            hidden.rename(tools)
+        assert self.gateway.restart("listed") == 200
+        self.tab.until(f"{place} === '● ready' && document.getElementById('failing').textContent === ''", "it is ready")
+        assert self.moved() == 0 and self.tab.ask("window.marker") == "the same page"
 
     # The stream is one that the test writes to: so many events take the gateway, which sends ten messages a second, hours.
     def a_hundred_thousand_events_leave_nothing_behind(self) -> None:
@@ -396,9 +485,57 @@ class Story:
         self.tab.ask("window.before = true; document.querySelector('form:has([name=run]) button').click()")
         self.tab.until("!window.before && document.readyState === 'complete'", "it is refused")
         assert "/no/such/program" in self.tab.text() and self.tab.ask("document.querySelector('[role=alert]') !== null"), self.tab.text()
-        token = (self.gateway.data / "admin.token").read_text().strip()
-        request = urllib.request.Request(f"{self.gateway.base}/api/v1/servers/byhand", method="DELETE", headers={"Authorization": f"Bearer {token}"})
-        urllib.request.urlopen(request, timeout=20)
+        self.gateway.remove("byhand")
+
+    # An entry of the catalogue with its form, and the package of npm that it means.
+    def an_entry_of_the_catalogue_is_added_and_runs(self) -> None:
+        graph = self.gateway.directory / "graph.json"
+        self.tab.go(f"{self.base}/add?q=memory")
+        form = "document.querySelector('form:has([name=entry][value=\"modelcontextprotocol/memory\"])')"
+        self.tab.ask(f"{form}.closest('details').open = true; {form}.querySelector('[name=\"env.MEMORY_FILE_PATH\"]').value = {json.dumps(str(graph))}")
+        self.tab.ask(f"window.before = true; {form}.querySelector('button').click()")
+        self.tab.until("!window.before && location.pathname.startsWith('/servers/') && document.readyState === 'complete'", "it is added")
+        name = self.tab.ask("location.pathname").rsplit("/", 1)[1]
+        assert "● ready" in self.tab.text() and "create_entities" in self.tab.text(), self.tab.text()
+        # It was given what the form says.
+        self.tab.go(f"{self.base}/tools/{name}/create_entities")
+        entities = json.dumps([{"name": "page", "entityType": "screen", "observations": ["it was added here"]}])
+        self.tab.ask(f"document.querySelector('[name=\"arg.entities\"]').value = {json.dumps(entities)}")
+        self.press("Call")
+        if "may change or destroy" in self.tab.text():
+            self.press("Call it")
+        self.tab.until("document.querySelector('main').innerText.includes('● answered')", "it is called")
+        assert "it was added here" in graph.read_text()
+        self.gateway.remove(name)
+
+    # The button leads to a real provider and back, and the server's tools are there.
+    def a_person_logs_in_to_a_server_from_the_page(self) -> None:
+        command = [self.options.node, HERE / "login_provider.mjs", "--peers", self.options.peers]
+        provider = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            server = json.loads(provider.stdout.readline())["server"]
+            self.add_by_hand("crm", server)
+            assert "▲ needs login" in self.tab.text(), self.tab.text()
+            self.press("Log in")
+            self.tab.ask("window.before = true; [...document.querySelectorAll('main a')].find(a => a.textContent === 'Log in to crm').click()")
+            self.tab.until("!window.before && document.body?.innerText.includes('Logged in to crm')", "the provider agrees")
+            self.tab.go(f"{self.base}/servers/crm")
+            self.tab.until("document.querySelector('[data-server-state=crm]').textContent === '● ready'", "it connects by itself")
+            self.tab.go(f"{self.base}/tools/crm/whoami")
+            self.press("Call")
+            self.press("Call it")
+            self.tab.until("document.querySelector('main').innerText.includes('ada')", "it knows who is asking")
+            self.gateway.remove("crm")
+        finally:
+            provider.kill()
+            provider.wait()
+
+    def add_by_hand(self, name: str, run: str) -> None:
+        self.tab.go(f"{self.base}/add")
+        form = "document.querySelector('form:has([name=run])')"
+        self.tab.ask(f"{form}.querySelector('[name=run]').value = {json.dumps(run)}; {form}.querySelector('[name=name]').value = '{name}'")
+        self.tab.ask(f"window.before = true; {form}.querySelector('button').click()")
+        self.tab.until(f"!window.before && location.pathname === '/servers/{name}' && document.readyState === 'complete'", f"{name} is added")
 
     def hostile_text_is_text(self) -> None:
         tools = [tool(f"t{at}", text, title=text, annotations={"title": text}) for at, text in enumerate(HOSTILE)]
@@ -410,11 +547,14 @@ class Story:
         self.gateway.put([tool("search", "Search."), *changed])
         eventually("recorded", lambda: self.gateway.api("/changes?limit=1")["last"] > last)
         self.hostile = last + 1
-        for path in ["/", f"/changes/{self.hostile}", f"/changes/{last}", "/servers/listed", "/tools", "/tools/listed/t0", "/tools/listed/t49", "/?q=%3Cscript%3E&server=%22%3E%3Cimg%20src=x%3E"]:
+        stranger = Client(self.gateway, f"{HOSTILE[0]}{HOSTILE[18]}{HOSTILE[19]}")
+        own = next(client["id"] for client in self.gateway.api("/clients")["clients"] if client["name"].startswith(HOSTILE[0]))
+        for path in [f"/clients/{own}", "/clients", "/connect", "/", f"/changes/{self.hostile}", f"/changes/{last}", "/servers/listed", "/tools", "/tools/listed/t0", "/tools/listed/t49", "/?q=%3Cscript%3E&server=%22%3E%3Cimg%20src=x%3E"]:
             self.tab.events.clear()
             self.tab.go(f"{self.base}{path}")
             foreign = "[...document.querySelectorAll('script, img, iframe, object, embed, svg, math, video, audio, base, style, template, marquee, frame')].map(e => e.outerHTML)"
-            assert self.tab.ask(foreign) == ["<script type=\"module\" src=\"/page.js\"></script>"], (path, self.tab.ask(foreign))
+            found = self.tab.ask(foreign)
+            assert len(found) == 1 and re.fullmatch(r'<script type="module" src="/page\.js\?v=[0-9a-f]{16}"></script>', found[0]), (path, found)
             acting = "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => a.name.startsWith('on') || a.value.trim().toLowerCase().startsWith('javascript:')).filter(a => a.name !== 'value').length"
             assert self.tab.ask(acting) == 0, path
             links = "[...document.querySelectorAll('[href], [src], [action]')].map(e => e.href || e.src || e.action).filter(a => !a.startsWith(location.origin) && !a.startsWith('data:,'))"
@@ -424,7 +564,9 @@ class Story:
             # The browser's own picture of a calendar is data.
             asked = [address for address in self.tab.requests() if not address.startswith((self.base, "data:"))]
             assert not asked, asked
+            assert self.tab.ask(unseen.replace("document.getElementById('main').innerText", "document.title")) == 0, path
             assert not (complaints := self.tab.complaints()), complaints
+        stranger.leave()
 
     def every_screen_fits_and_is_accessible(self) -> None:
         wrong = []
@@ -476,6 +618,72 @@ class Story:
             if self.tab.ask("document.activeElement.textContent") == "Restart":
                 break
         assert self.tab.ask("document.activeElement.textContent") == "Restart"
+
+    def stop_at(self, what: str) -> None:
+        """Goes from stop to stop until one fits."""
+        for _ in range(200):
+            self.tab.key("Tab", 9)
+            if self.tab.ask(f"(stop => {what})(document.activeElement)"):
+                return
+        raise AssertionError(f"no stop fits {what}")
+
+    def trial_tools(self) -> None:
+        """A tool that takes a number of steps and one that asks; both only read."""
+        steps = {"type": "object", "properties": {"steps": {"type": "integer"}}, "required": ["steps"]}
+        reads = {"readOnlyHint": True}
+        tools = [tool("search", "Search."), {**tool("slow", "Takes long.", annotations=reads), "inputSchema": steps}, tool("ask", "Asks.", annotations=reads)]
+        self.gateway.put(tools)
+        # A call that was cancelled may still run in the old process, which would not say for which of the two it asks.
+        assert self.gateway.restart("listed") == 200
+        eventually("they are there", lambda: {"slow", "ask"} <= {one["name"] for one in self.gateway.api("/tools")["tools"]})
+
+    # Trying, answering and adding without a mouse.
+    def a_tool_is_tried_and_a_server_added_by_keyboard_alone(self) -> None:
+        self.trial_tools()
+        self.tab.go(f"{self.base}/tools/listed/slow")
+        self.stop_at("stop.name === 'arg.steps'")
+        self.tab.command("Input.insertText", text="3")
+        self.tab.key("Enter", 13)
+        self.tab.until("location.pathname.startsWith('/tries/') && document.querySelector('main')?.innerText.includes('3 steps')", "it is answered")
+        self.tab.go(f"{self.base}/tools/listed/ask")
+        self.stop_at("stop.textContent === 'Call'")
+        self.tab.key("Enter", 13)
+        self.tab.until("document.querySelector('main')?.innerText.includes('Which colour?')", "the question is shown")
+        self.stop_at("stop.closest('fieldset') !== null")
+        self.tab.command("Input.insertText", text="green")
+        self.tab.key("Enter", 13)
+        self.tab.until("document.querySelector('main')?.innerText.includes('answered') && document.querySelector('main').innerText.includes('green')", "it is answered")
+        self.tab.go(f"{self.base}/add")
+        self.stop_at("stop.name === 'name' && stop.form.querySelector('[name=run]') !== null")
+        self.tab.command("Input.insertText", text="bykeys")
+        self.tab.key("Tab", 9)
+        self.tab.command("Input.insertText", text=f"{sys.executable} {HERE / 'listed_server.py'} {self.gateway.tools}")
+        self.tab.key("Enter", 13)
+        self.tab.until("location.pathname === '/servers/bykeys' && document.readyState === 'complete'", "it is added")
+        assert "● ready" in self.tab.text(), self.tab.text()
+        self.gateway.remove("bykeys")
+
+    # The same as plain forms; a call that runs is loaded again by the page itself.
+    def a_tool_is_tried_and_a_server_added_without_scripts(self) -> None:
+        self.trial_tools()
+        self.tab.command("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            self.tab.go(f"{self.base}/tools/listed/slow")
+            self.tab.ask("document.querySelector('[name=\"arg.steps\"]').value = '30'")
+            self.press("Call")
+            assert "running" in self.tab.text() and self.tab.ask("location.pathname").startswith("/tries/"), self.tab.text()
+            self.tab.until("document.querySelector('main')?.innerText.includes('30 steps')", "it is answered")
+            self.tab.go(f"{self.base}/tools/listed/ask")
+            self.press("Call")
+            self.tab.until("document.querySelector('main')?.innerText.includes('Which colour?')", "the question is shown")
+            self.tab.ask("document.querySelector('fieldset input').value = 'red'")
+            self.press("Answer")
+            self.tab.until("document.querySelector('main')?.innerText.includes('answered') && document.querySelector('main').innerText.includes('red')", "it is answered")
+            self.add_by_hand("byform", f"{sys.executable} {HERE / 'listed_server.py'} {self.gateway.tools}")
+            assert "● ready" in self.tab.text(), self.tab.text()
+            self.gateway.remove("byform")
+        finally:
+            self.tab.command("Emulation.setScriptExecutionDisabled", value=False)
 
     def it_reads_and_acts_without_scripts(self) -> None:
         self.tab.command("Emulation.setScriptExecutionDisabled", value=True)
@@ -552,6 +760,8 @@ def main() -> int:
     arguments.add_argument("--tidings", required=True)
     arguments.add_argument("--axe", type=Path, help="axe.min.js")
     arguments.add_argument("--directory", type=Path, required=True)
+    arguments.add_argument("--peers", type=Path, required=True, help="a folder with node_modules")
+    arguments.add_argument("--node", required=True, help="the program")
     arguments.add_argument("--paint", action="store_true", help="only how soon the feed is painted")
     options = arguments.parse_args()
     began, story, passed, failed = time.monotonic(), Story(options), 0, 0

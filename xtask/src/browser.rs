@@ -54,6 +54,7 @@ pub(crate) fn run(
     let script = Invocation::new(peers.python()).arg(workspace.conformance_file("page.py"));
     let script = script.env("PYTHONUNBUFFERED", "1").deadline(DEADLINE).arg("--tidings").arg(binary);
     let script = script.arg("--axe").arg(&axe).arg("--directory").arg(&directory);
+    let script = script.arg("--peers").arg(peers.directory()).arg("--node").arg(peers.node());
     let script = if paint { script.arg("--paint") } else { script };
     let ended = children.capture(&script, Echo::Named("page.py"))?;
     let mut tally = Tally::from_output(&ended.output);
