@@ -346,7 +346,8 @@ class Story:
             hidden.rename(tools)
         assert self.gateway.restart("listed") == 200
         self.tab.until(f"{place} === '● ready' && document.getElementById('failing').textContent === ''", "it is ready")
-        assert self.moved() == 0 and self.tab.ask("window.marker") == "the same page"
+        assert self.moved() == 0, f"what is read moved: {self.moved()}"
+        assert self.tab.ask("window.marker") == "the same page"
 
     # The stream is one that the test writes to: so many events take the gateway, which sends ten messages a second, hours.
     def a_hundred_thousand_events_leave_nothing_behind(self) -> None:

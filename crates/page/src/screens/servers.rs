@@ -202,7 +202,7 @@ impl ServerScreen {
     pub fn page(&self, shell: &Shell) -> String {
         let server = &self.server;
         let content = html! {
-            p { (state(server)) @if let Some(since) = server.since { ", " (shell.ago(since)) } " · " (server.source) }
+            p { (state(server)) @if let Some(since) = server.since { " " (shell.ago(since)) } " · " (server.source) }
             (server.trouble())
             p { (server.offers()) @if let Some(cost) = server.cost() { " · " (cost) " (estimated: bytes ÷ 4)" } }
             p.muted { (server.transport) @if !server.revision.is_empty() { " · revision " (server.revision) }
