@@ -5,6 +5,7 @@ pub(crate) mod system;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -138,16 +139,20 @@ fn install_npm_packages(children: &Children, peers: &Peers) -> Result<(), Failur
 }
 
 fn install_pypi_packages(children: &Children, peers: &Peers) -> Result<(), Failure> {
-    let environments = [
-        ("venv", peers.python(), &PYPI_PACKAGES[..]),
-        ("venv-earlier", peers.earlier_python(), &EARLIER_PYPI_PACKAGES),
-    ];
-    for (directory, python, packages) in environments {
-        system::make_venv(children, &peers.directory.join(directory))?;
-        let packages = packages.iter().map(|(name, version)| format!("{name}=={version}"));
-        run(children, pip(python).args(["install"]).args(packages))?;
+    // One after the other: the first may have to install Python.
+    for environment in ["venv", "venv-earlier"] {
+        system::make_venv(children, &peers.directory.join(environment))?;
     }
-    Ok(())
+    let install = |python: PathBuf, packages: &[(&str, &str)]| {
+        let packages = packages.iter().map(|(name, version)| format!("{name}=={version}"));
+        run(children, pip(python).args(["install"]).args(packages))
+    };
+    // Side by side, because they mostly wait for the network.
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| install(peers.earlier_python(), &EARLIER_PYPI_PACKAGES));
+        let main = install(peers.python(), &PYPI_PACKAGES);
+        beside.join().unwrap_or(Err(Failure::Lane)).and(main)
+    })
 }
 
 fn unpack_source_distribution(children: &Children, peers: &Peers) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Everyday servers behind one gateway, used by the PyPI client; servers that change, watched by PyPI clients of both
 //! eras; slow servers, followed by PyPI and npm clients; servers that are killed and come back; peers that have HTTP+SSE only; apps of several
-//! servers in the hands of the reference host; questions and tasks across the eras, and the official suite with servers of the other era; a login at a provider; and the
+//! servers in the hands of the reference host, and their skills; questions and tasks across the eras, and the official suite with servers of the other era; a login at a provider; and the
 //! documentation, followed by the letter. The checks are in the scripts.
 
 use std::path::Path;
@@ -29,12 +29,14 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 6] = [everyday, changing, approving, writing, racing, authorization];
-    let others: [Script; 11] = [
+    let others: [Script; 13] = [
         restarting,
         http_and_sse,
         apps,
         questions,
+        skills,
         tasks,
+        python_tasks,
         killed_servers,
         other_era_suite,
         logins,
@@ -221,6 +223,19 @@ fn questions(children: &Children, workspace: &Workspace, peers: &Peers, binary: 
 /// A tool that has to be a task, and SDK clients of which some know tasks.
 fn tasks(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     npm_story("tasks", children, workspace, peers, binary)
+}
+
+/// Servers with skills, of each era, and SDK clients that verify every file of them.
+fn skills(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    npm_story("skills", children, workspace, peers, binary)
+}
+
+/// Tasks of both kinds, with Python SDKs that each know one of them.
+fn python_tasks(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["python-tasks"])?;
+    let script = python(workspace, peers, "python_tasks.py").arg("--gateway").arg(binary);
+    let script = script.arg("--first").arg(peers.earlier_python()).arg("--second").arg(peers.python());
+    count(children, &script.arg("--directory").arg(&directory))
 }
 
 /// Servers that are killed in the middle of a task, and while a call waits for its client.
