@@ -12,6 +12,7 @@ mod connect;
 mod definitions;
 mod entries;
 mod events;
+mod explain;
 mod hooks;
 mod links;
 mod log_feed;
@@ -107,6 +108,7 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/definitions/{kind}/{server}/{name}", get(definitions::show)),
         (Method::GET, "/definitions/{kind}/{server}/{name}/history", get(definitions::history)),
         (Method::GET, "/entries", get(entries::list)),
+        (Method::GET, "/explain", get(explain::show)),
         (Method::POST, "/links", post(links::make)),
         (Method::GET, "/lock", get(approvals::lock)),
         (Method::GET, "/openapi.json", get(openapi::show)),

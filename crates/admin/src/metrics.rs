@@ -1,12 +1,13 @@
 //! `GET /metrics`: what the engine counts, in the text format of Prometheus.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use tidings_engine::{Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
+use tidings_engine::{AccessPolicy, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
 use tidings_proto::ListKind;
 
 use crate::AdminShared;
@@ -15,11 +16,18 @@ use crate::AdminShared;
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, FORMAT)], render(&admin.gateway.measures(), &admin.clients.books()))
+    let (measures, books) = (admin.gateway.measures(), admin.clients.books());
+    let (policy, limits) = (admin.gateway.policy(), admin.gateway.over_limits());
+    ([(header::CONTENT_TYPE, FORMAT)], render(&measures, &books, policy.as_deref(), &limits))
 }
 
 /// Everything that is counted, as text.
-fn render(measures: &Measures, books: &[Arc<QuotaBook>]) -> String {
+fn render(
+    measures: &Measures,
+    books: &[Arc<QuotaBook>],
+    policy: Option<&AccessPolicy>,
+    limits: &BTreeMap<String, u64>,
+) -> String {
     let mut out = MetricsText(String::with_capacity(16 << 10));
     out.family("tidings_build_info", "gauge", "The version that is running; always 1.");
     out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
@@ -48,7 +56,31 @@ fn render(measures: &Measures, books: &[Arc<QuotaBook>]) -> String {
         out.sample("tidings_call_messages_dropped_total", &[("reason", &reason)], count);
     }
     quotas(&mut out, books);
+    tried_rules(&mut out, policy);
+    over_limits(&mut out, limits);
     out.0
+}
+
+/// How often limits of `[limits]` were over.
+fn over_limits(out: &mut MetricsText, limits: &BTreeMap<String, u64>) {
+    if limits.is_empty() {
+        return;
+    }
+    let name = "tidings_limit_refused_total";
+    out.family(name, "counter", "Requests that were refused because a limit of [limits] was over.");
+    for (limit, count) in limits {
+        out.sample(name, &[("limit", limit)], count);
+    }
+}
+
+/// What rules that are only tried would have kept.
+fn tried_rules(out: &mut MetricsText, policy: Option<&AccessPolicy>) {
+    let Some(policy) = policy.filter(|policy| !policy.is_enforced()) else { return };
+    let name = "tidings_policy_would_deny_total";
+    out.family(name, "counter", "Requests that a rule of [policy] would have denied, were it not only tried.");
+    for (rule, count) in policy.kept() {
+        out.sample(name, &[("rule", &rule)], count);
+    }
 }
 
 fn quotas(out: &mut MetricsText, books: &[Arc<QuotaBook>]) {

@@ -7,7 +7,9 @@ mod clients;
 mod container;
 mod entry;
 mod itself;
+mod limits;
 mod login;
+mod policy;
 mod quotas;
 mod search;
 mod server;
@@ -146,12 +148,29 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     server::fit_timeouts(&mut servers, &gateway);
     let watches = root.section("watch").as_ref().map(crate::watch::all).unwrap_or_default();
     let auth = root.section("auth").map(access::auth);
+    let policy = root.section("policy").map(policy::policy);
+    let limits = root.section("limits").map(limits::limits);
     // Notices that are made after reading point to where the section stands.
     root.remember("cluster");
     let cluster = root.section("cluster").and_then(access::cluster);
     // Last: every key that was asked for is known by now, the rest are misspelt.
     root.finish();
-    Config { gateway, notifications, search, audit, page, quotas, servers, watches, auth, cluster, ..Config::default() }
+    let rest = Config::default();
+    Config {
+        gateway,
+        notifications,
+        search,
+        audit,
+        page,
+        quotas,
+        servers,
+        watches,
+        auth,
+        policy,
+        limits,
+        cluster,
+        ..rest
+    }
 }
 
 /// The plan with what was noted about it, or the faults.

@@ -46,8 +46,10 @@ pub use plan::gateway::{
     ExposeSetting, GatewaySettings, InitialTriplet, ListenAddress, ListenError, ListenTarget, NamingSetting,
     NotificationSettings, REVISIONS, RegistryToolsSetting, TlsSettings, ViewSetting,
 };
+pub use plan::limits::LimitSettings;
 pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
 pub use plan::page::PageSettings;
+pub use plan::policy::{PolicyHints, PolicyKinds, PolicyRuleSettings, PolicySettings, PolicyVerbs};
 pub use plan::quotas::QuotaSettings;
 pub use plan::sandbox::{SandboxLevel, SandboxSettings};
 pub use plan::search::{EmbeddingsSettings, SearchSettings};

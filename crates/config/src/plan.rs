@@ -5,8 +5,10 @@ pub(crate) mod auth;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
+pub(crate) mod limits;
 pub(crate) mod login;
 pub(crate) mod page;
+pub(crate) mod policy;
 pub(crate) mod quotas;
 pub(crate) mod sandbox;
 pub(crate) mod search;
@@ -20,7 +22,9 @@ use crate::watch::{WatchConfig, WatchSource};
 use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
+use limits::LimitSettings;
 use page::PageSettings;
+use policy::PolicySettings;
 use quotas::QuotaSettings;
 use search::SearchSettings;
 use server::ServerConfig;
@@ -46,6 +50,10 @@ pub struct Config {
     pub watches: Vec<WatchConfig>,
     /// `[auth]`; without it only loopback is served.
     pub auth: Option<AuthSettings>,
+    /// `[policy]`: who may have which items; without it everybody has all of their servers.
+    pub policy: Option<PolicySettings>,
+    /// `[limits]`: how often one person may use what.
+    pub limits: Option<Vec<LimitSettings>>,
     /// `[cluster]`; without it this is the only process.
     pub cluster: Option<ClusterSettings>,
     /// What is odd about the file.

@@ -5,7 +5,9 @@
 #![allow(dead_code, reason = "only their shape is used")]
 
 mod access;
+mod limits;
 mod login;
+mod policy;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,8 @@ use serde_json::Value;
 use crate::span::SpanSchema;
 use crate::watch::WatchSchema;
 use access::{AuthSchema, ClusterSchema};
+use limits::LimitsSchema;
+use policy::PolicySchema;
 
 /// The JSON Schema of the TOML file.
 pub fn schema() -> Value {
@@ -73,6 +77,10 @@ struct FileSchema {
     watch: Option<BTreeMap<String, WatchSchema>>,
     /// Who may use the gateway. Absent: loopback only, no token needed.
     auth: Option<AuthSchema>,
+    /// Who may see, use and follow which items. Absent: everybody all items of their servers.
+    policy: Option<PolicySchema>,
+    /// How often one person may use what. Absent: as often as they like.
+    limits: Option<LimitsSchema>,
     /// Other processes to be one with. Absent: one process.
     cluster: Option<ClusterSchema>,
 }
@@ -376,6 +384,14 @@ enum SandboxSchema {
 
 /// A server: exactly one of command, url, container and project.
 #[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[schemars(rename = "Annotations")]
+enum AnnotationsSchema {
+    Ignore,
+    Trust,
+}
+
+#[derive(JsonSchema)]
 #[schemars(deny_unknown_fields, extend("oneOf" = [
     {"required": ["command"]}, {"required": ["url"]}, {"required": ["container"]}, {"required": ["project"]},
 ]))]
@@ -464,6 +480,10 @@ struct ServerSchema {
     poll_interval: Option<SpanSchema>,
     /// Which of its tools are let through.
     tools: Option<ToolsSchema>,
+    /// Whether rules of `[policy]` believe what its tools say they do (`readOnlyHint` and its like): "trust", or "ignore", and then they count
+    /// as tools that say nothing.
+    #[schemars(extend("default" = "ignore"))]
+    annotations: Option<AnnotationsSchema>,
     /// Which of its tools and prompts wait until somebody approves them: none ("auto"), those that are new or different after the
     /// first sight of the server ("changed"), or all ("manual").
     #[schemars(extend("default" = "auto"))]

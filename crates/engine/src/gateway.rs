@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 mod clients;
+mod policy;
 mod resume;
 mod start;
 
@@ -89,7 +90,7 @@ struct Beginning {
 impl Beginning {
     /// Also gives what makes links, which no part but the lifecycle has.
     fn new(start: GatewayStart) -> (Self, LinkConnector) {
-        let GatewayStart { settings, plans, connector, only_client, journal, audit } = start;
+        let GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits } = start;
         let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
         // Decided once, at the start: a client that was shown names without prefix must not see them change when a
         // second server comes.
@@ -105,7 +106,7 @@ impl Beginning {
         let external = servers.iter().find(|server| !server.plan.is_built_in());
         let passthrough = external.filter(|_| alone).map(|server| server.id);
         let catalogue = Catalogue {
-            snapshot: Arc::new(CatalogueSnapshot::new(Vec::new(), settings.view)),
+            snapshot: Arc::new(CatalogueSnapshot::new(Vec::new(), settings.view).under(policy)),
             servers: servers.iter().map(|server| server.plan.first_status(server.id)).collect(),
         };
         // Servers of the configuration are there from the start, connected or not; only those added later have to prove
@@ -115,7 +116,7 @@ impl Beginning {
             journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
         }
         let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.start_wait));
-        let runtime = Arc::new(EngineRuntime::new(settings, audit));
+        let runtime = Arc::new(EngineRuntime::new(settings, audit, limits));
         let sessions = Arc::new(SessionTable::new(only_client));
         let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
         let (meters, bells) = Default::default();

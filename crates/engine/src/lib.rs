@@ -37,6 +37,7 @@ pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing
 pub use observe::meters::{DroppedMessages, Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
 pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepFault, KeepOccasion};
+pub use plan::limit_desk::LimitDesk;
 pub use plan::seal_key::SealKey;
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
 pub use plan::{
@@ -52,6 +53,7 @@ pub use tidings_hub::deliveries::ClientStanding;
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
 pub use tidings_hub::parks::ParkLimits;
+pub use tidings_hub::policy::AccessPolicy;
 pub use tidings_hub::refresh::{RefreshPace, RefreshReason};
 pub use tidings_hub::scope::{AccessScope, ServerAudience};
 pub use tidings_hub::subscriptions::{NoticePace, ResourcePhase};

@@ -1,6 +1,7 @@
 //! What the engine is told to run.
 
 pub(crate) mod approval;
+pub(crate) mod limit_desk;
 pub(crate) mod seal_key;
 pub(crate) mod surroundings;
 
@@ -157,6 +158,8 @@ pub struct ServerPlan {
     pub listed: bool,
     /// Which of its tools are there at all.
     pub permits: Arc<dyn Fn(&LocalName) -> bool + Send + Sync>,
+    /// Whether rules believe what its tools say they do.
+    pub trusts_annotations: bool,
     /// Which of its definitions somebody has to approve, if any.
     pub approval: Option<ApprovalPlan>,
     /// What it is, in one line of the lock file: how it is reached, without secrets.

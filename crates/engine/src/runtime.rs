@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use crate::coarse_timer::CoarseTimer;
 use crate::observe::audit::AuditTrail;
 use crate::plan::Settings;
+use crate::plan::limit_desk::LimitDesk;
 
 pub(crate) struct EngineRuntime {
     pub(crate) settings: Settings,
@@ -19,10 +20,12 @@ pub(crate) struct EngineRuntime {
     pub(crate) coarse_timer: CoarseTimer,
     /// Who is told what was called and decided.
     pub(crate) audit: Option<Arc<dyn AuditTrail>>,
+    /// How often people may use what, where that is limited.
+    pub(crate) limits: Option<Arc<LimitDesk>>,
 }
 
 impl EngineRuntime {
-    pub(crate) fn new(settings: Settings, audit: Option<Arc<dyn AuditTrail>>) -> Self {
+    pub(crate) fn new(settings: Settings, audit: Option<Arc<dyn AuditTrail>>, limits: Option<Arc<LimitDesk>>) -> Self {
         Self {
             settings,
             tasks: TaskTracker::new(),
@@ -30,6 +33,7 @@ impl EngineRuntime {
             draining: CancellationToken::new(),
             coarse_timer: CoarseTimer::default(),
             audit,
+            limits,
         }
     }
 

@@ -103,6 +103,7 @@ fn gateway(audience: ServerAudience) -> Gateway {
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
+        trusts_annotations: false,
         approval: None,
         identity: None,
     };

@@ -124,6 +124,7 @@ fn gateway(server: Asking, input_wait: Duration) -> Gateway {
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
+        trusts_annotations: false,
         approval: None,
         identity: None,
     };

@@ -12,6 +12,7 @@ mod offer;
 mod owners;
 mod rendered;
 mod reserved;
+mod screen;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -23,12 +24,15 @@ pub use difference::{ItemDifference, ListChange, ListDifference};
 pub use listing::{LIST_END, ListPage, PageKey, RenderedList};
 pub use names::{ItemRoute, NameTable, RenamedItem, ShownNames, UpdatedNames};
 pub use offer::{ItemFault, OfferItem, OfferList, ScreenedItem, ServerOffer};
+pub use screen::RuledServer;
 
 use crate::ServerId;
 use crate::ledger::ViewDigests;
+use crate::policy::AccessPolicy;
 use limited::SnapshotParts;
 use owners::UriOwners;
 use rendered::RenderedOffer;
+use screen::PartLimits;
 
 /// A merged catalogue. Never changes; a change makes a new one.
 #[derive(Debug)]
@@ -45,6 +49,10 @@ pub struct CatalogueSnapshot {
     limited: bool,
     /// What is seen by those who may not use every server.
     parts: SnapshotParts,
+    /// The rules that decide who sees which items, where there are some.
+    policy: Option<Arc<AccessPolicy>>,
+    /// What these keep from whoever sees this part.
+    limits: Option<PartLimits>,
 }
 
 /// A tool that may not have the name that its server gave it.
@@ -90,7 +98,34 @@ impl CatalogueSnapshot {
             digests: PerView::default(),
             limited: false,
             parts: SnapshotParts::default(),
+            policy: None,
+            limits: None,
         }
+    }
+
+    /// The same offers under other rules, or under none.
+    #[must_use]
+    pub fn under(&self, policy: Option<Arc<AccessPolicy>>) -> Self {
+        Self {
+            offers: self.offers.clone(),
+            rendered: self.rendered.clone(),
+            tools: self.tools.clone(),
+            prompts: self.prompts.clone(),
+            owners: self.owners.clone(),
+            view: self.view,
+            // What everybody sees is the same as before.
+            listings: self.listings.clone(),
+            digests: self.digests.clone(),
+            limited: self.limited,
+            parts: SnapshotParts::default(),
+            policy,
+            limits: self.limits.clone(),
+        }
+    }
+
+    /// The rules that hold, or are tried.
+    pub fn policy(&self) -> Option<&Arc<AccessPolicy>> {
+        self.policy.as_ref()
     }
 
     /// The catalogue after one server has listed.
@@ -121,7 +156,7 @@ impl CatalogueSnapshot {
         let (Some(tools), Some(prompts)) =
             (named(&self.tools, ListKind::Tools), named(&self.prompts, ListKind::Prompts))
         else {
-            return Self::named(offers, self.view, &self.rendered);
+            return Self { policy: self.policy.clone(), ..Self::named(offers, self.view, &self.rendered) };
         };
         let mut owners = self.owners.clone();
         owners.update(before.map(AsRef::as_ref), after.as_deref());
@@ -152,6 +187,8 @@ impl CatalogueSnapshot {
             digests: self.digests_after(&old, &new),
             limited: self.limited,
             parts: SnapshotParts::default(),
+            policy: self.policy.clone(),
+            limits: None,
         }
     }
 
@@ -189,12 +226,12 @@ impl CatalogueSnapshot {
 
     /// Where a tool call goes.
     pub fn tool(&self, name: &str) -> Option<&ItemRoute> {
-        self.tools.route_among(name, |server| self.has(server))
+        self.tools.route_among(name, |route| self.has_item(ListKind::Tools, route.server, route.local.as_str()))
     }
 
     /// Where a prompt comes from.
     pub fn prompt(&self, name: &str) -> Option<&ItemRoute> {
-        self.prompts.route_among(name, |server| self.has(server))
+        self.prompts.route_among(name, |route| self.has_item(ListKind::Prompts, route.server, route.local.as_str()))
     }
 
     /// The public name of a server's tool or prompt.
@@ -228,7 +265,7 @@ impl CatalogueSnapshot {
     /// The server with transparent URIs that lists this one, unless a server that is configured before it shows one of its own
     /// resources by the same URI. A list says more than what a URI begins with: a scheme like `git+https` is no prefix.
     pub fn listed_owner(&self, uri: &str) -> Option<ServerId> {
-        let owner = self.owners.of(uri, |server| self.has(server))?;
+        let owner = self.owners.of(uri, |server| self.has_item(ListKind::Resources, server, uri))?;
         let is_before = |offer: &&Arc<ServerOffer>| offer.server < owner && !offer.uris.is_transparent();
         let lists_it = |offer: &Arc<ServerOffer>| {
             offer.uris.inward(uri).is_some_and(|local| offer.list(ListKind::Resources).has_uri(&local))

@@ -14,6 +14,8 @@
 //! - [`session_view`]: what a session with such links sees, and when they are looked at again.
 //! - [`approvals`]: which definitions of a server clients may see, where somebody has to approve them.
 //! - [`scope`]: which servers somebody may use.
+//! - [`policy`]: which items of them, by rules.
+//! - [`limits`]: how often, and how many at a time.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
 //!
 //! Nothing here awaits, spawns or reads the time.
@@ -27,9 +29,11 @@ pub mod drive;
 pub mod grant_keeper;
 mod id_map;
 pub mod ledger;
+pub mod limits;
 pub mod link_health;
 pub mod own_links;
 pub mod parks;
+pub mod policy;
 pub mod refresh;
 pub mod scope;
 pub mod server_requests;

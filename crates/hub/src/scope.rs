@@ -3,6 +3,7 @@
 //! Two principals with equal scopes share one view of the catalogue. Who a principal is, is decided by the transports.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use crate::who::PersonFacts;
@@ -32,6 +33,9 @@ struct ScopeRights {
     admin: bool,
     /// What rules can ask about whoever has it; nothing for the person at this machine.
     facts: PersonFacts,
+    /// The class under the policy that asked last: its number, which is never 0, and the class. Kept here, so that a call finds it without a
+    /// lock and without comparing anything.
+    class: AtomicU64,
 }
 
 // One instance for the whole process: `PartialEq` compares pointers first.
@@ -47,7 +51,8 @@ impl AccessScope {
         patterns.dedup();
         let all_names = patterns.iter().any(|pattern| pattern == ALL);
         // An `Arc`: scopes are keys of views, and are cloned often.
-        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts: PersonFacts::default() }))
+        let (facts, class) = Default::default();
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, class }))
     }
 
     /// The same rights of somebody of whom this is known.
@@ -55,7 +60,8 @@ impl AccessScope {
     pub fn of_person(&self, facts: PersonFacts) -> Self {
         let ScopeRights { patterns, matches, all_names, admin, .. } = &*self.0;
         let (patterns, matches, all_names, admin) = (patterns.clone(), *matches, *all_names, *admin);
-        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts }))
+        let class = AtomicU64::default();
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, class }))
     }
 
     /// What is known of whoever has it.
@@ -67,6 +73,18 @@ impl AccessScope {
     pub(crate) fn same_rights(&self, other: &Self) -> bool {
         // The matching function is not compared: every scope that is made from a configuration has the same one.
         Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
+    }
+
+    /// The class under a policy, found out if another policy asked last.
+    pub(crate) fn class_under(&self, policy: u32, find: impl FnOnce() -> u32) -> u32 {
+        // Relaxed: the one word says all there is, and whoever misses it finds out the same.
+        let known = self.0.class.load(Ordering::Relaxed);
+        if known >> 32 == u64::from(policy) {
+            return known as u32;
+        }
+        let class = find();
+        self.0.class.store(u64::from(policy) << 32 | u64::from(class), Ordering::Relaxed);
+        class
     }
 
     /// All servers, and every right.

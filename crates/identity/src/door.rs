@@ -220,6 +220,14 @@ impl Door {
         keys.load().still_admits(principal)
     }
 
+    /// The person of a token of the configuration, by its name.
+    pub fn person_of_token(&self, name: &str) -> Option<Principal> {
+        let keys = self.0.keys.as_ref()?.load();
+        let is_named =
+            |credential: &&Arc<Credential>| credential.principal.scope.facts().token.as_deref() == Some(name);
+        keys.tokens.values().find(is_named).map(|credential| credential.principal.clone())
+    }
+
     /// Hears of those who may not be able to come in any longer, from now on.
     pub fn follow(&self) -> DoorFollower {
         DoorFollower { door: self.clone(), changes: self.0.changes.subscribe() }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidings_config::{Config, ConfigErrors, ConfigNotice, ServerConfig};
-use tidings_engine::{Origin, ServerPlan};
+use tidings_engine::{AccessPolicy, Origin, ServerPlan};
 use tidings_store::ServerTable;
 
 /// Turns configuration into what the engine runs.
@@ -15,6 +15,11 @@ pub trait ServerPlanner: Send + Sync + 'static {
     /// What to run for the watches of a configuration, or what is wrong with one of them. A plan may come to nothing; then this is asked
     /// again.
     fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault>;
+
+    /// The rules of a configuration that decide who may have which items, or what is wrong with them.
+    fn policy(&self, _config: &Config) -> Result<Option<Arc<AccessPolicy>>, WatchFault> {
+        Ok(None)
+    }
 
     /// Who may come in by a configuration, and see what; called when everything else of it is applied. Or what is wrong with it.
     fn access(&self, _config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {

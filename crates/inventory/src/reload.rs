@@ -24,7 +24,8 @@ impl ServerRegistry {
     }
 
     async fn reload_and_report(&self) -> Result<ReloadOutcome, ReloadFault> {
-        let outcome = self.reload_now().await;
+        // On the heap: it is rare, and whoever waits for files to change has room for the future of this one.
+        let outcome = Box::pin(self.reload_now()).await;
         match &outcome {
             Ok(done) => tracing::info!(
                 added = ?done.added, removed = ?done.removed, changed = ?done.changed, watches = done.watches,
@@ -54,11 +55,14 @@ impl ServerRegistry {
         let file = server_file(&config, &self.desired().await.sources.file);
         // Before anything is changed: a file that is wrong in this changes nothing.
         let mut access = Some(self.0.planner.access(&config)?);
+        let (policy, before) = (self.0.planner.policy(&config)?, gateway.policy());
+        // Before the servers: one that comes together with the rule that denies it must not be seen in between.
+        gateway.set_policy(policy);
         loop {
             let (mine, mut todo, generation, watches) = self.hold_what_differs(&config, &file).await;
             let mut committed = None;
             if watches {
-                let made = self.0.planner.watches(&config)?;
+                let made = self.0.planner.watches(&config).inspect_err(|_| gateway.set_policy(before.clone()))?;
                 let put = |plan| Operation::Put { plan: Box::new(plan), start: Start::MayFail };
                 todo.operations.extend(made.plan.map(put));
                 committed = Some(made.committed);
@@ -90,6 +94,7 @@ impl ServerRegistry {
                 if is_stale && matches!(error, ChangeError::Clash { .. } | ChangeError::Overtaken { .. }) {
                     continue;
                 }
+                gateway.set_policy(before);
                 return Err(ReloadFault::Change(error));
             }
             drop(mine);
@@ -146,6 +151,8 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[audit]", first.audit != now.audit),
         ("[page]", first.page != now.page),
         ("[quotas]", first.quotas != now.quotas),
+        // What is in it applies at once.
+        ("[limits]", first.limits.is_none() && now.limits.is_some()),
         // What is in it applies at once; that it comes or goes does not.
         ("[auth]", first.auth.is_some() != now.auth.is_some()),
         ("[cluster]", first.cluster != now.cluster),

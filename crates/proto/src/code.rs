@@ -21,6 +21,9 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// Modern: no such protocol version here.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// A limit is over. Beyond the range that the protocol closed to new codes, and the number that HTTP has for it.
+pub const TOO_MANY_REQUESTS: i64 = 429;
+
 /// Whether only a modern server answers with this code.
 pub fn is_modern(code: i64) -> bool {
     // Codes are negative, so the range runs from the last one up to the first.

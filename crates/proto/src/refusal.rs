@@ -89,6 +89,14 @@ pub enum RequestRefusal {
     /// Whoever asks has as much as they may.
     #[error("{0}; wait for one to finish")]
     OverQuota(String),
+    /// Whoever asks has used up what they may.
+    #[error("{reason}")]
+    OverLimit {
+        /// Which limit it is, and when to try again.
+        reason: String,
+        /// The same for programs.
+        retry_after_ms: u64,
+    },
     /// The server asked for something that the client does not answer.
     #[error("server \"{server}\" asked this client for {method}, without which the call can not go on: {reason}")]
     CanNotAsk {
@@ -176,6 +184,7 @@ impl RequestRefusal {
     pub fn code(&self, era: Era) -> i64 {
         match self {
             Self::UnknownMethod(_) | Self::Unroutable { .. } => code::METHOD_NOT_FOUND,
+            Self::OverLimit { .. } => code::TOO_MANY_REQUESTS,
             Self::UnknownResource(_) if era == Era::Legacy => code::RESOURCE_NOT_FOUND,
             Self::InvalidParams(_)
             | Self::UnknownTool(_)
@@ -213,6 +222,7 @@ impl RequestRefusal {
             Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => {
                 Some(format!("{{\"uri\":{}}}", encode_string(uri)))
             }
+            Self::OverLimit { retry_after_ms, .. } => Some(format!(r#"{{"retryAfterMs":{retry_after_ms}}}"#)),
             Self::TasksUndeclared => {
                 Some(format!(r#"{{"requiredCapabilities":{{"extensions":{{"{}":{{}}}}}}}}"#, task::TASKS))
             }

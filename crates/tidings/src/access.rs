@@ -10,6 +10,8 @@ use tidings_hub::who::PersonFacts;
 use tidings_identity::{Door, DoorSettings, METADATA, StaticToken};
 use tidings_inventory::WatchFault;
 
+use crate::policy;
+
 /// Who may use what, now and after the file was read again.
 #[derive(Clone)]
 pub(crate) struct AccessControl {
@@ -34,7 +36,7 @@ impl AccessControl {
         // gateway, always needs it.
         let clients = match config.auth.is_some() || config.gateway.asks_everybody {
             true => admins.clone(),
-            false => Door::open(Principal::local(), config.quotas.map(limits)),
+            false => Door::open(Principal::local(), counted(config).map(limits)),
         };
         for warning in warnings(config) {
             tracing::warn!("{warning}");
@@ -75,7 +77,10 @@ impl AccessControl {
 }
 
 fn settings(config: &Config, admin_token: &str, base: &str) -> DoorSettings {
-    let mut tokens = vec![StaticToken::of(admin_token, Principal::new("local", AccessScope::everything()))];
+    // Rules can name its owner, too.
+    let owner = PersonFacts { token: Some("local".to_owned()), ..PersonFacts::default() };
+    let owner = Principal::new("local", AccessScope::everything().of_person(owner));
+    let mut tokens = vec![StaticToken::of(admin_token, owner)];
     let auth = config.auth.clone().unwrap_or_default();
     for token in auth.tokens {
         let facts = PersonFacts {
@@ -93,10 +98,16 @@ fn settings(config: &Config, admin_token: &str, base: &str) -> DoorSettings {
         introspection: auth.introspection,
         certificates: auth.certificates,
         base: base.to_owned(),
+        claims: policy::claims(config),
         // One person alone is counted only where that is asked for; several are kept from each other's way in any case.
-        quotas: config.quotas.or_else(|| config.auth.is_some().then(QuotaSettings::default)).map(limits),
-        ..DoorSettings::default()
+        quotas: counted(config).map(limits),
     }
+}
+
+/// What each person may have, where they are counted. Who has limits is counted in any case.
+fn counted(config: &Config) -> Option<QuotaSettings> {
+    let several = config.auth.is_some() || config.limits.is_some();
+    config.quotas.or_else(|| several.then(QuotaSettings::default))
 }
 
 fn limits(quotas: QuotaSettings) -> QuotaLimits {

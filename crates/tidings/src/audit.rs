@@ -185,6 +185,9 @@ fn write_call(call: &AuditedCall, clock: &mut AuditClock, last: &mut LastClient,
         Some(KeptArguments::TooLong) => members.extend_from_slice(b",\"given_cut\":true"),
         None => {}
     }
+    if let Some(rule) = &call.would_deny {
+        text(members, "would_deny", rule);
+    }
     let _ = match call.outcome {
         CallOutcome::Answered(size) => write!(members, ",\"outcome\":\"answered\",\"answer_bytes\":{size}"),
         CallOutcome::Refused(code) => write!(members, ",\"outcome\":\"error\",\"code\":{code}"),
@@ -250,12 +253,15 @@ fn bounded(decision: AuditedDecision) -> AuditedDecision {
             AuditedDecision::Administration { principal, request: cut(request), status }
         }
         AuditedDecision::Refused { peer, path, status } => AuditedDecision::Refused { peer, path: cut(path), status },
-        decision @ AuditedDecision::Servers { .. } => decision,
+        decision @ (AuditedDecision::Servers { .. } | AuditedDecision::Policy { .. }) => decision,
     }
 }
 
 fn decision_members(decision: AuditedDecision) -> Value {
     match decision {
+        AuditedDecision::Policy { rules, enforced } => {
+            json!({ "kind": "policy", "rules": rules, "mode": if enforced { "enforce" } else { "report" } })
+        }
         AuditedDecision::Servers { put, removed } => json!({ "kind": "servers", "put": put, "removed": removed }),
         AuditedDecision::Approval { approved, server, names } => {
             json!({ "kind": if approved { "approved" } else { "rejected" }, "server": server, "names": names })
@@ -289,6 +295,7 @@ mod tests {
             name_cut: None,
             arguments: None,
             kept_arguments: Some(KeptArguments::Whole(Bytes::from_static(client.as_bytes()))),
+            would_deny: None,
             outcome: CallOutcome::Cancelled,
         }
     }

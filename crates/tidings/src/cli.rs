@@ -457,6 +457,25 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Say which rule decides whether somebody may have an item.
+    ///
+    /// Have is to see it in lists, to use it, and to be told of its changes; the rules are those of `[policy]`.
+    #[command(after_help = "Examples:\n  tidings explain --as token:laptop crm/get_customer\n  \
+                            tidings explain --as group:support 'crm/db://customers/7'\n\n\
+                            Asks the running gateway. docs/policy.md says how to write rules.")]
+    Explain {
+        /// Who: token:NAME (with its servers and groups), group:NAME, scope:NAME, claim:NAME=VALUE or *; several make one person.
+        #[arg(long = "as", value_name = "WHO", value_delimiter = ',', required = true, value_parser = plain_text)]
+        who: Vec<String>,
+        /// More groups they are in.
+        #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = plain_text)]
+        groups: Vec<String>,
+        /// What: SERVER/NAME, as the server spells the name or URI.
+        item: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Let the configuration of a folder act: show what it says, and ask.
     ///
     /// A tidings.toml or .mcp.json of the current folder does nothing before its exact content is trusted; a changed file has to

@@ -12,6 +12,7 @@ mod clients;
 mod connect;
 mod content;
 mod doctor;
+mod explain;
 mod import;
 mod init;
 mod lock;
@@ -119,6 +120,9 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Token { name, servers, admin, groups, expires, json }) => {
             let request = token::TokenRequest { name, servers, admin: *admin, groups, expires: expires.as_deref() };
             token::run(&request, *json)
+        }
+        Some(CliCommand::Explain { who, groups, item, json }) => {
+            explain::run(&cli, &explain::ExplainArgs { who, groups, item, json: *json }).await
         }
         Some(CliCommand::Trust { dir, yes }) => trust::run(&cli, dir.as_deref(), *yes),
         Some(CliCommand::Doctor { json }) => doctor::run(&cli, *json).await,

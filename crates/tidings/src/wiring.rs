@@ -18,8 +18,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    AuditTrail, Gateway, GatewayStart, Isolation, Journal, ListAnnouncements, ListPages, Names, NoticePace, Origin,
-    OwnLinkLimits, ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
+    AccessPolicy, AuditTrail, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements, ListPages,
+    Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
 };
 
 use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
@@ -42,7 +42,7 @@ use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::lock_files::{LockFiles, LockPaths};
-use crate::secret;
+use crate::{item_limits, policy, secret};
 pub(crate) use logins::open as open_logins;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
@@ -115,6 +115,7 @@ pub(crate) struct PreparedGateway {
     path: GatewayPath,
     seal_key: SealKey,
     logins: Option<Logins>,
+    policy: Option<Arc<AccessPolicy>>,
 }
 
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
@@ -188,6 +189,7 @@ pub(crate) fn prepare(
         logins: logins.clone(),
         data: data.map_or_else(|| std::env::temp_dir().join("tidings"), |data| data.path().to_path_buf()),
         access,
+        limits: item_limits::of(&config).map_err(CommandFailure::Failed)?.map(LimitDesk::new),
     });
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
@@ -218,6 +220,7 @@ pub(crate) fn prepare(
         demo = Some((made, built_in("demo", Source::Local(server), expose)));
     }
     let search = Arc::new(search_service(&config, search)?);
+    let policy = planner.policy(&config).map_err(CommandFailure::failed)?;
     Ok(PreparedGateway {
         config,
         connector,
@@ -233,6 +236,7 @@ pub(crate) fn prepare(
         path,
         seal_key: seal_key(data),
         logins,
+        policy,
     })
 }
 
@@ -324,8 +328,9 @@ impl PreparedGateway {
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
         let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..settings(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
+        let (connector, policy, limits) = (self.connector, self.policy, self.planner.limits.clone());
         let gateway =
-            Gateway::start(GatewayStart { settings, plans, connector: self.connector, only_client, journal, audit });
+            Gateway::start(GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits });
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         if let Some(logins) = &self.logins {
@@ -356,6 +361,8 @@ struct EnginePlans {
     /// Where commands in a sandbox have their folders.
     data: PathBuf,
     access: Option<AccessControl>,
+    /// How often people may use what, where that is limited.
+    limits: Option<Arc<LimitDesk>>,
 }
 
 impl EnginePlans {
@@ -387,8 +394,25 @@ impl ServerPlanner for EnginePlans {
         Ok(WatchServerPlan { plan: None, committed: Box::new(move || watches.apply(next)) })
     }
 
+    fn policy(&self, config: &Config) -> Result<Option<Arc<AccessPolicy>>, WatchFault> {
+        let policy = policy::of(config).map_err(WatchFault)?;
+        policy::warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(policy)
+    }
+
     fn access(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
-        self.access.as_ref().map_or_else(|| Ok(Box::new(|| {}) as _), |access| access.prepare(config))
+        let limits = item_limits::of(config).map_err(WatchFault)?;
+        let access = self.access.as_ref().map(|access| access.prepare(config)).transpose()?;
+        let desk = self.limits.clone();
+        Ok(Box::new(move || {
+            if let Some(access) = access {
+                access();
+            }
+            // That there are limits at all is decided at the start; a file that loses them has none.
+            if let Some(desk) = desk {
+                desk.change(limits.unwrap_or_default());
+            }
+        }))
     }
 }
 
@@ -502,6 +526,7 @@ impl EnginePlans {
             poll_interval: server.poll_interval,
             listed: self.expose != ExposeSetting::Search,
             permits: Arc::new(move |name| filter.permits(name.as_str())),
+            trusts_annotations: server.trusts_annotations,
             approval,
             identity: Some(self.locks.identity(server)),
         }
@@ -602,6 +627,7 @@ fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
         poll_interval: None,
         listed: expose != ExposeSetting::Search,
         permits: Arc::new(|_| true),
+        trusts_annotations: false,
         approval: None,
         identity: None,
     }

@@ -148,6 +148,9 @@ pub(super) fn common(
     let approvals =
         [("auto", ApprovalSetting::Auto), ("changed", ApprovalSetting::Changed), ("manual", ApprovalSetting::Manual)];
     let approve = section.choice("approve", &approvals);
+    // As with `auth`.
+    let trusts = [("ignore", false), ("trust", true)];
+    let trusts = section.reading.is_native().then(|| section.choice("annotations", &trusts)).flatten();
     let held = section.choice("held", &[("hide", HeldSetting::Hide), ("old", HeldSetting::Old)]);
     Some(ServerConfig {
         name: name.to_owned(),
@@ -163,6 +166,7 @@ pub(super) fn common(
         max_timeout,
         poll_interval,
         tools,
+        trusts_annotations: trusts.unwrap_or(false),
         approve: approve.unwrap_or_default(),
         held: held.unwrap_or_default(),
         inherit_env,

@@ -101,6 +101,12 @@ pub enum ConfigFault {
     BadMoment,
     /// Names nobody.
     BadWho,
+    /// Names no items.
+    BadItemPattern,
+    /// No rate.
+    BadRate,
+    /// Asks prompts or resources for what only tools say.
+    HintsOfTools,
     /// Not the name of an environment variable.
     BadVariableName,
     /// Not the name of an HTTP header.
@@ -240,6 +246,19 @@ impl fmt::Display for ConfigFault {
             Self::BadWho => {
                 let forms = "\"*\", \"group:NAME\", \"scope:NAME\", \"token:NAME\" or \"claim:NAME=VALUE\"";
                 write!(f, "expected people as rules name them: {forms}")
+            }
+            Self::BadItemPattern => {
+                write!(
+                    f,
+                    "expected items as rules name them: \"SERVER/NAME\" (\"crm/get_*\", \"crm/*\"), or \"*\" for everything"
+                )
+            }
+            Self::BadRate => write!(f, "expected how many in which time: \"10/s\", \"600/min\" or \"100/h\""),
+            Self::HintsOfTools => {
+                write!(
+                    f,
+                    "only tools say whether they read only, destroy, can be repeated or reach out: write [\"tools\"]"
+                )
             }
             Self::BadVariableName => {
                 write!(f, "not a name for an environment variable: it is empty or has \"=\" in it")

@@ -40,6 +40,8 @@ pub struct ServerConfig {
     pub poll_interval: Option<Duration>,
     /// Which of its tools are let through.
     pub tools: ToolFilter,
+    /// Whether rules believe what its tools say they do.
+    pub trusts_annotations: bool,
     /// Which of its tools and prompts wait for approval.
     pub approve: ApprovalSetting,
     /// What is seen of one whose definition changed and waits.
@@ -73,6 +75,7 @@ impl ServerConfig {
             max_timeout: None,
             poll_interval: None,
             tools: ToolFilter::default(),
+            trusts_annotations: false,
             approve: ApprovalSetting::default(),
             held: HeldSetting::default(),
             inherit_env: None,

@@ -11,7 +11,7 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 18] = [
+const SECTIONS: [(&str, &str); 23] = [
     ("[gateway]", "Gateway"),
     ("tls of [gateway]", "Tls"),
     ("[notifications]", "Notifications"),
@@ -29,6 +29,11 @@ const SECTIONS: [(&str, &str); 18] = [
     ("[auth.jwt]", "Jwt"),
     ("[auth.introspection]", "Introspection"),
     ("certificates of [auth]", "Certificate"),
+    ("[policy]", "Policy"),
+    ("[[policy.rule]]", "PolicyRule"),
+    ("[limits]", "Limits"),
+    ("principal of [limits]", "LimitAmounts"),
+    ("[[limits.rule]]", "LimitRule"),
     ("[cluster]", "Cluster"),
 ];
 

@@ -46,6 +46,11 @@ fn schema_and_decoder_know_the_same_keys() {
         ("Introspection", "[auth]\nintrospection = { zzz = 1 }"),
         ("Certificate", "[auth]\ncertificates = [{ zzz = 1 }]"),
         ("Tls", "[gateway]\ntls = { zzz = 1 }"),
+        ("Limits", "[limits]\nzzz = 1"),
+        ("LimitAmounts", "[limits]\nprincipal = { zzz = 1 }"),
+        ("LimitRule", "[[limits.rule]]\nzzz = 1"),
+        ("Policy", "[policy]\nzzz = 1"),
+        ("PolicyRule", "[[policy.rule]]\nzzz = 1"),
         ("Cluster", "[cluster]\nzzz = 1"),
     ];
     for (name, text) in sections {

@@ -67,6 +67,7 @@ fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
+        trusts_annotations: false,
         approval: None,
         identity: None,
     }

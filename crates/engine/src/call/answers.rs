@@ -73,7 +73,7 @@ impl RequestRouter {
     }
 
     fn is_seen_by(&self, principal: &Principal, server: ServerId) -> bool {
-        self.pool.server(server).is_some_and(|server| principal.may_use(&server.plan))
+        self.pool.server(server).is_some_and(|server| self.pool.shows(principal, &server))
     }
 
     /// The capabilities of a client that is told ours.
@@ -192,7 +192,7 @@ impl RequestRouter {
             .iter()
             .filter_map(|status| {
                 let text = status.hello.as_ref()?.instructions.as_deref()?;
-                let server = servers.get(status.id).filter(|server| principal.may_use(&server.plan))?;
+                let server = servers.get(status.id).filter(|server| self.pool.shows(principal, server))?;
                 Some((&*server.plan.name, &*server.plan.name_prefix, text))
             })
             .collect();

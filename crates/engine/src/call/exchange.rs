@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidings_hub::calls::CallId;
-use tidings_proto::outcome::ClientAnswer;
+use tidings_hub::scope::ServerAudience;
+use tidings_proto::outcome::{self, ClientAnswer};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, ServerMessage, capabilities};
 use tidings_upstream::{CallStream, LinkError};
@@ -31,12 +32,13 @@ use tidings_wire::{Frame, RawId};
 use crate::call::RequestRouter;
 use crate::call::park::ParkSeat;
 use crate::call::routing::{Routed, RoutedTool};
-use crate::client::quota::{OverQuota, Quota};
+use crate::client::quota::{LimitSeat, OverQuota, Quota};
 use crate::client::session::Caller;
 use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
 use crate::notify::announce::{Listening, Notice};
 use crate::observe::audit::{CallOutcome, CallTrace};
+use crate::plan::limit_desk::LimitDesk;
 use crate::servers::server::Server;
 use crate::subscriptions::Receipt;
 use drive::{DrivenCall, Driving};
@@ -88,6 +90,8 @@ pub struct Exchange {
     counts_as: Option<Quota>,
     /// Its principal has as much as it may: it is refused when the transport asks for the answer.
     over_quota: Option<Box<OverQuota>>,
+    /// Its place among those that may run at a time, where that is limited.
+    limited: Option<Box<LimitSeat>>,
 }
 
 enum Stage {
@@ -201,6 +205,7 @@ impl Exchange {
             trace,
             counts_as,
             over_quota,
+            limited: None,
         };
         if exchange.over_quota.is_some() || !exchange.begin_now(found) {
             // Before anything else can happen to it: a cancellation may be read while the request is being routed.
@@ -299,6 +304,8 @@ impl Exchange {
             Reply::Opened | Reply::Message(_) | Reply::Interrupted(_) => return Some(reply),
         };
         self.stage = Stage::Over;
+        // Before the client has the answer: its next call finds the place free.
+        self.limited = None;
         self.end_trace(outcome);
         Some(reply)
     }
@@ -312,8 +319,26 @@ impl Exchange {
         trace.end(&**trail, &self.caller.principal().name, client, (&self.frame, self.method), outcome);
     }
 
+    /// One more use of what a request names, unless a limit is over. What is built in is not limited, nor what tasks are asked.
+    fn use_limited(&self, desk: &LimitDesk, routed: &Routed) -> Result<Option<Box<LimitSeat>>, RequestRefusal> {
+        let principal = self.caller.principal();
+        let names_item =
+            matches!(self.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete);
+        let is_limited = names_item && routed.server.ruled().audience == ServerAudience::ByName;
+        let Some(book) = principal.book().filter(|_| is_limited && self.limited.is_none()) else { return Ok(None) };
+        let item = (routed.server.plan.name.as_str(), routed.target.local.as_str());
+        book.use_item(desk, principal.scope.facts(), item).map_err(|over| RequestRefusal::OverLimit {
+            reason: over.to_string(),
+            retry_after_ms: u64::try_from(over.retry_after.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
     fn refuse(&self, refusal: &RequestRefusal) -> ClientAnswer {
         let era = self.caller.era();
+        // The model can read this, and wait.
+        if let (RequestRefusal::OverLimit { .. }, Method::ToolsCall) = (refusal, self.method) {
+            return outcome::failed_tool(&self.id, &refusal.to_string(), era);
+        }
         ClientAnswer { payload: refusal.respond(&self.id, era).into(), error: Some(refusal.code(era)) }
     }
 
@@ -389,6 +414,13 @@ impl Exchange {
     ) -> Result<Option<Reply>, RequestRefusal> {
         if let Some(trace) = &mut self.trace {
             trace.server = Some(Arc::clone(&routed.server.shared_name));
+            trace.would_deny = routed.tried.as_ref().map(|tried| tried.name().into());
+        }
+        if let Some(tried) = &routed.tried {
+            tried.note();
+        }
+        if let Some(desk) = &self.router.runtime.limits {
+            self.limited = self.use_limited(desk, &routed)?;
         }
         if self.driven.is_some() && live.hello.revision.era() != Era::Modern {
             // It would take the request for a new call: state and answers have no place in the old era.

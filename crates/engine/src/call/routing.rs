@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
+use tidings_hub::policy::{Rights, ServerAccess, TriedRule};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::outbound::RequestTarget;
 use tidings_proto::refusal::RequestRefusal;
@@ -24,6 +25,8 @@ pub(crate) struct Routed {
     pub(crate) exposed: PublicName,
     /// Parameters of a tool that are mirrored into headers, where they were looked at.
     pub(crate) headers: Option<Vec<ParamHeader>>,
+    /// What would keep it from whoever asks, if the rules were not only tried.
+    pub(crate) tried: Option<TriedRule>,
 }
 
 /// A tool that was looked up before its call is a request.
@@ -46,7 +49,7 @@ pub(crate) fn headers_of<'s>(
     server: ServerId,
     local: &LocalName,
 ) -> Option<&'s [ParamHeader]> {
-    let tool = snapshot.offer(server)?.list(ListKind::Tools).get(local)?;
+    let tool = snapshot.whole_offer(server)?.list(ListKind::Tools).get(local)?;
     Some(&tool.headers)
 }
 
@@ -56,6 +59,8 @@ struct Wanted {
     member: &'static str,
     in_ref: bool,
     name: PublicName,
+    /// What whoever asks has to be permitted.
+    right: Rights,
 }
 
 #[derive(Clone, Copy)]
@@ -88,7 +93,11 @@ impl Wanted {
         let name = frame
             .param_str(path)
             .ok_or_else(|| RequestRefusal::InvalidParams(format!("params.{} must be a string", path.join("."))))?;
-        Ok(Self { what, member, in_ref, name: PublicName::new(name) })
+        let right = match method {
+            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => Rights::FOLLOW,
+            _ => Rights::USE,
+        };
+        Ok(Self { what, member, in_ref, name: PublicName::new(name), right })
     }
 
     /// The list it would stand in.
@@ -126,7 +135,13 @@ impl RequestRouter {
         }
         let servers = self.pool.servers();
         // What is built in never has methods that the gateway does not know.
-        let usable = |server: &&Arc<Server>| !server.plan.is_built_in() && caller.principal().may_use(&server.plan);
+        let principal = caller.principal();
+        // Rules can not tell what such a request is about, so it goes only where they keep nothing.
+        let usable = |server: &&Arc<Server>| {
+            !server.plan.is_built_in()
+                && principal.may_use(&server.plan)
+                && self.pool.access_by_rules(principal, server) == ServerAccess::Everything
+        };
         let usable: Vec<&Arc<Server>> = servers.iter().filter(usable).collect();
         let to = |server: &Arc<Server>| {
             Ok(Routed {
@@ -134,6 +149,7 @@ impl RequestRouter {
                 target: RequestTarget::nothing(),
                 exposed: PublicName::default(),
                 headers: None,
+                tried: None,
             })
         };
         // Whoever may use one server only has nobody else to mean.
@@ -185,8 +201,11 @@ impl RequestRouter {
             (None, None) => return None,
         };
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
+        if self.pool.access_by_rules(principal, &server) != ServerAccess::Everything {
+            return None;
+        }
         let target = RequestTarget { member, in_ref: false, local: route.local };
-        Some(Routed { server, target, exposed: PublicName::new(name), headers: None })
+        Some(Routed { server, target, exposed: PublicName::new(name), headers: None, tried: None })
     }
 
     /// The destination, if it is known at once.
@@ -213,14 +232,14 @@ impl RequestRouter {
 
     /// Where a call of this tool would go.
     pub(crate) async fn find_tool(&self, viewer: Viewer<'_>, name: PublicName) -> Option<ItemRoute> {
-        let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name };
+        let wanted = Wanted { what: What::Tool, member: "name", in_ref: false, name, right: Rights::USE };
         let routed = self.find(viewer, &wanted).await.ok()?;
         Some(ItemRoute { server: routed.server.id, local: routed.target.local })
     }
 
-    /// Where a resource is that a client of the shared catalogue names.
+    /// Where a resource is that a client of the shared catalogue wants to follow.
     pub(crate) async fn find_resource(&self, principal: &Principal, uri: PublicName) -> Result<Routed, RequestRefusal> {
-        let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri };
+        let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri, right: Rights::FOLLOW };
         self.find(Viewer { principal, session: None }, &wanted).await
     }
 
@@ -298,11 +317,21 @@ impl RequestRouter {
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
             return None;
         }
+        let mut tried = None;
+        if snapshot.is_ruled() {
+            let (ruled, kind, name) = (server.ruled(), wanted.kind(), route.local.as_str());
+            // So must what the rules keep, listed or not.
+            if !snapshot.permits(ruled, kind, name, wanted.right) {
+                return None;
+            }
+            tried = snapshot.would_keep(&principal.scope, ruled, kind, name, wanted.right);
+        }
         Some(Routed {
             server,
             target: RequestTarget { member: wanted.member, in_ref: wanted.in_ref, local: route.local },
             exposed: wanted.name.clone(),
             headers: None,
+            tried,
         })
     }
 

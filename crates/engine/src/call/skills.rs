@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use tidings_hub::ServerId;
+use tidings_hub::policy::ServerAccess;
 use tidings_proto::outbound::RequestTarget;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Method, PublicName, SkillMethod, extensions};
@@ -40,7 +41,7 @@ impl RequestRouter {
         }
         let alone = self.pool.passthrough.and_then(|server| self.pool.server(server));
         if let Some(alone) =
-            alone.filter(|server| self.pool.is_alone(server) && caller.principal().may_use(&server.plan))
+            alone.filter(|server| self.pool.is_alone(server) && self.has_all_of(caller.principal(), server))
         {
             return Ok(Some(whole(alone)));
         }
@@ -102,12 +103,18 @@ impl RequestRouter {
         having.iter().find(|other| other.id > server).map(|next| seal(next.id, None))
     }
 
+    /// Whether the rules keep nothing of a server from somebody. A list of skills is the server's own: what must not be seen could not be
+    /// taken out of it.
+    fn has_all_of(&self, principal: &Principal, server: &Server) -> bool {
+        principal.may_use(&server.plan) && self.pool.access_by_rules(principal, server) == ServerAccess::Everything
+    }
+
     /// In the order of all lists.
     fn servers_with_skills(&self, principal: &Principal) -> Vec<Arc<Server>> {
         let catalogue = self.catalogue.current();
         let has_skills = |server: &&Arc<Server>| {
             let hello = catalogue.server(server.id).and_then(|status| status.hello.as_ref());
-            principal.may_use(&server.plan) && hello.is_some_and(|hello| extensions::has_skills(&hello.capabilities))
+            self.has_all_of(principal, server) && hello.is_some_and(|hello| extensions::has_skills(&hello.capabilities))
         };
         self.pool.servers().iter().filter(has_skills).cloned().collect()
     }
@@ -115,7 +122,7 @@ impl RequestRouter {
 
 /// A request that names nothing of its server.
 fn whole(server: Arc<Server>) -> Routed {
-    Routed { server, target: RequestTarget::nothing(), exposed: PublicName::default(), headers: None }
+    Routed { server, target: RequestTarget::nothing(), exposed: PublicName::default(), headers: None, tried: None }
 }
 
 /// Whether a client may have been told of skills before it was known whether there are some.

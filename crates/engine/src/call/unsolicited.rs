@@ -116,7 +116,9 @@ impl RequestRouter {
             MessageSubject::Log => {
                 let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
                 match owner {
-                    Some(session) if session.wants(log_level(&message), None) => {
+                    Some(session)
+                        if session.wants(log_level(&message), None) && self.pool.shows(&session.principal, server) =>
+                    {
                         session.sink.push(message.into_frame().into_bytes());
                     }
                     Some(_) => {}
@@ -148,7 +150,7 @@ impl RequestRouter {
         if callers == LinkCallers::Several {
             tracing::debug!(server = %server.plan.name, "notification dropped: it may be about anybody's call");
         }
-        let permitted = |session: &Arc<Session>| session.principal.may_use(&server.plan);
+        let permitted = |session: &Arc<Session>| self.pool.shows(&session.principal, server);
         self.sessions.all().into_iter().filter(is_theirs).filter(permitted).collect()
     }
 }

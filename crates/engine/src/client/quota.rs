@@ -6,9 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use tidings_hub::limits::{LimitBook, OverLimit, TakenPlaces};
 use tidings_hub::subscriptions::SeatAccount;
+use tidings_hub::who::PersonFacts;
 use tidings_proto::Method;
+use tidings_sync::Lock;
 use tidings_wire::BudgetShare;
+
+use crate::plan::limit_desk::LimitDesk;
 
 /// Something of which a principal may have only so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +96,21 @@ pub struct QuotaBook {
     /// Counted by the table of subscriptions, which knows when one ends.
     subscriptions: Arc<SeatAccount>,
     memory: Arc<BudgetShare>,
+    /// What was used of what is limited. A lock of this person's own.
+    items: Lock<LimitBook>,
+}
+
+/// A use of something that is limited, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct LimitSeat {
+    book: Arc<QuotaBook>,
+    taken: TakenPlaces,
+}
+
+impl Drop for LimitSeat {
+    fn drop(&mut self) {
+        self.book.items.lock().leave(&self.taken);
+    }
 }
 
 /// One thing that counts, until it is dropped.
@@ -125,6 +145,7 @@ impl QuotaBook {
             refused: Default::default(),
             subscriptions: SeatAccount::new(limits.subscriptions),
             memory: Arc::new(BudgetShare::new(limits.message_memory)),
+            items: Lock::default(),
         })
     }
 
@@ -161,6 +182,18 @@ impl QuotaBook {
     fn replace(self: &Arc<Self>, quota: Quota) -> QuotaSeat {
         self.used[quota as usize].fetch_add(1, Ordering::Relaxed);
         QuotaSeat { book: Arc::clone(self), quota }
+    }
+
+    /// One more use of an item that may be limited. Gives a seat where a place is taken.
+    pub(crate) fn use_item(
+        self: &Arc<Self>,
+        desk: &LimitDesk,
+        person: &PersonFacts,
+        item: (&str, &str),
+    ) -> Result<Option<Box<LimitSeat>>, OverLimit> {
+        let taken = self.items.lock().enter(&desk.rules(), person, item, desk.now());
+        let taken = taken.inspect_err(|over| desk.note(over))?;
+        Ok((!taken.is_empty()).then(|| Box::new(LimitSeat { book: Arc::clone(self), taken })))
     }
 
     /// On which its subscriptions count.

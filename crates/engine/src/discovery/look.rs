@@ -212,6 +212,7 @@ impl Server {
             listed: self.plan.listed,
             built_in: self.plan.is_built_in(),
             audience: self.plan.audience(),
+            trusts_annotations: self.plan.trusts_annotations,
             lists,
         }
     }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tidings_hub::policy::AccessPolicy;
 use tidings_proto::Era;
 use tidings_upstream::LinkConnector;
 
 use crate::observe::audit::AuditTrail;
 use crate::observe::journal::Journal;
+use crate::plan::limit_desk::LimitDesk;
 use crate::plan::{ServerPlan, Settings};
 
 /// The servers and the settings that a gateway begins with, and who is told of what happens in it.
@@ -24,11 +26,16 @@ pub struct GatewayStart {
     pub journal: Option<Arc<dyn Journal>>,
     /// Is told of every call and decision.
     pub audit: Option<Arc<dyn AuditTrail>>,
+    /// The rules that decide who may have which items.
+    pub policy: Option<Arc<AccessPolicy>>,
+    /// How often people may use what, where that is limited.
+    pub limits: Option<Arc<LimitDesk>>,
 }
 
 impl GatewayStart {
     /// A start for any number of clients, of which nobody is told.
     pub fn new(settings: Settings, plans: Vec<ServerPlan>, connector: LinkConnector) -> Self {
-        Self { settings, plans, connector, only_client: None, journal: None, audit: None }
+        let (only_client, journal, audit, policy, limits) = Default::default();
+        Self { settings, plans, connector, only_client, journal, audit, policy, limits }
     }
 }

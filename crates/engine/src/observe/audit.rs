@@ -50,6 +50,8 @@ pub struct AuditedCall {
     pub arguments: Option<(Digest, usize)>,
     /// The arguments themselves, where they are kept.
     pub kept_arguments: Option<KeptArguments>,
+    /// The rule that would have kept it, if the rules were not only tried.
+    pub would_deny: Option<Box<str>>,
     /// How it ended.
     pub outcome: CallOutcome,
 }
@@ -95,6 +97,13 @@ pub enum AuditedDecision {
         /// What the server calls them.
         names: Vec<String>,
     },
+    /// Other rules hold, or are tried, or none.
+    Policy {
+        /// How many there are; `None` where there is no policy any more.
+        rules: Option<usize>,
+        /// Whether they hold.
+        enforced: bool,
+    },
     /// Somebody used the API to change something, and this came of it.
     Administration {
         /// Whose token it was.
@@ -119,6 +128,7 @@ pub enum AuditedDecision {
 pub(crate) struct CallTrace {
     started: Instant,
     pub(crate) server: Option<Arc<str>>,
+    pub(crate) would_deny: Option<Box<str>>,
 }
 
 impl CallTrace {
@@ -126,7 +136,7 @@ impl CallTrace {
     pub(crate) fn begin(trail: Option<&Arc<dyn AuditTrail>>, method: Method) -> Option<Self> {
         trail?;
         let recorded = matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
-        recorded.then(|| Self { started: Instant::now(), server: None })
+        recorded.then(|| Self { started: Instant::now(), server: None, would_deny: None })
     }
 
     /// Tells of the call. `client` is what a session said of itself; a modern request says it anew.
@@ -166,6 +176,7 @@ impl CallTrace {
             name_cut: is_cut.then(|| Box::new((Digest::of_bytes(name.as_bytes()), name.len()))),
             arguments: arguments.map(|raw| (Digest::of_bytes(raw), raw.len())),
             kept_arguments: arguments.filter(|_| trail.keeps_arguments()).map(keep),
+            would_deny: self.would_deny,
             outcome,
         });
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidings_hub::catalogue::ServerOffer;
+use tidings_hub::catalogue::{RuledServer, ServerOffer};
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_hub::refresh::{FailedList, ListRefresh, RefreshPace};
 use tidings_hub::{LinkKey, ServerId};
@@ -155,6 +155,11 @@ impl Server {
         if !catalogue.current().servers.iter().any(known) {
             self.update_status(catalogue, |status| status.failed_lists = failed);
         }
+    }
+
+    /// The server as rules know it.
+    pub(crate) fn ruled(&self) -> RuledServer<'_> {
+        RuledServer { id: self.id, name: &self.plan.name, audience: self.plan.audience() }
     }
 
     /// It is in another state. One that is not there, or no longer, has none.

@@ -4,7 +4,9 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use tidings_hub::ServerId;
+use tidings_hub::policy::ServerAccess;
 
+use crate::client::principal::Principal;
 use crate::links::open_links::OpenLinks;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::runtime::EngineRuntime;
@@ -61,6 +63,17 @@ impl ServerPool {
     /// Whether some servers are connected once per session.
     pub(crate) fn has_isolated(&self) -> bool {
         self.servers.load().has_isolated()
+    }
+
+    /// Whether somebody may know of a server: by the servers of their token, and by the rules.
+    pub(crate) fn shows(&self, principal: &Principal, server: &Server) -> bool {
+        principal.may_use(&server.plan)
+            && self.catalogue.current().snapshot.shows_server(&principal.scope, server.ruled())
+    }
+
+    /// How much of a server the rules let somebody use.
+    pub(crate) fn access_by_rules(&self, principal: &Principal, server: &Server) -> ServerAccess {
+        self.catalogue.current().snapshot.access_by_rules(&principal.scope, server.ruled())
     }
 
     /// Whether this server is the only one behind the gateway: then what it and its clients say to each other is theirs.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::FollowerId;
+use tidings_hub::policy::Rights;
+use tidings_hub::scope::AccessScope;
 use tidings_hub::subscriptions::{
     FollowRefusal as HubRefusal, FollowTarget, NoticePace, RequestId, ResourceAddress, SubscriptionCommands,
 };
-use tidings_proto::Era;
+use tidings_proto::{Era, ListKind};
 use tokio::sync::oneshot;
 
 use super::spellings::Spellings;
@@ -32,6 +34,8 @@ pub(crate) enum Decision {
 /// What is known of one who follows, for people to see and to spell URIs as it does.
 pub(super) struct Who {
     pub(super) era: Era,
+    /// What it may use.
+    scope: AccessScope,
     /// What it calls itself.
     pub(super) name: Option<Arc<str>>,
     pub(super) spellings: Spellings,
@@ -131,7 +135,7 @@ impl FollowTable {
         &mut self,
         subscriptions: &ResourceSubscriptions,
         follower: FollowerId,
-        (era, name): (Era, Option<&str>),
+        (era, name, scope): (Era, Option<&str>, &AccessScope),
         named: &[Named],
         now: Instant,
     ) -> SubscriptionCommands {
@@ -142,7 +146,10 @@ impl FollowTable {
         // Collected first, because looking up a server needs the table that is changed below.
         let is_usual: Vec<bool> = named.iter().map(|named| usual(self, named)).collect();
         let who = self.who.entry(follower);
-        let who = who.or_insert_with(|| Who { era, name: name.map(Arc::from), spellings: Spellings::default() });
+        let who = who.or_insert_with(|| {
+            let (name, scope, spellings) = (name.map(Arc::from), scope.clone(), Spellings::default());
+            Who { era, scope, name, spellings }
+        });
         let mut others = Vec::new();
         for (named, is_usual) in named.iter().zip(is_usual) {
             // One name can mean one resource only: the client asks for what it leads to now.
@@ -179,8 +186,9 @@ impl ResourceSubscriptions {
             if !self.sessions.contains(session.key) {
                 return (SubscriptionCommands::new(), None);
             }
-            let who = (Era::Legacy, session.name());
-            let mut commands = table.know(self, follower, (who.0, who.1.as_deref()), std::slice::from_ref(named), now);
+            let (name, named_alone) = (session.name(), std::slice::from_ref(named));
+            let who = (Era::Legacy, name.as_deref(), &session.principal().scope);
+            let mut commands = table.know(self, follower, who, named_alone, now);
             if let Some(book) = session.principal().book() {
                 table.machine.charge(follower, book.subscriptions());
             }
@@ -203,7 +211,7 @@ impl ResourceSubscriptions {
             if let Some(book) = principal.book() {
                 table.machine.charge(follower, book.subscriptions());
             }
-            let mut commands = table.know(self, follower, (Era::Modern, name), named, now);
+            let mut commands = table.know(self, follower, (Era::Modern, name, &principal.scope), named, now);
             let targets: Vec<FollowTarget> = named.iter().map(|named| self.target(table, &named.address)).collect();
             let asked = table.new_request(self);
             commands.extend(table.machine.listen(follower, asked.request, &targets, now));
@@ -305,9 +313,45 @@ impl ResourceSubscriptions {
         let notices = table.machine.take_dirty(follower, AT_ONCE);
         let now = Instant::now();
         let shown = notices.into_iter().filter_map(|notice| {
+            let address = ResourceAddress { place: notice.place, uri: notice.uri };
+            // The rules may be others since it began to follow, and a request may have been on its way meanwhile.
+            if !self.permits(&table, follower, &address) {
+                return None;
+            }
             self.meters.updated(era, notice.since, now);
-            table.shown(self, follower, &ResourceAddress { place: notice.place, uri: notice.uri })
+            table.shown(self, follower, &address)
         });
         shown.collect()
+    }
+
+    /// Whether the rules let a follower follow a resource.
+    fn permits(&self, table: &FollowTable, follower: FollowerId, address: &ResourceAddress) -> bool {
+        let snapshot = Arc::clone(&self.catalogue.current().snapshot);
+        if snapshot.policy().is_none() {
+            return true;
+        }
+        let (Some(who), Some(server)) = (table.who.get(&follower), self.server_at(table, address.place)) else {
+            return false;
+        };
+        let seen = snapshot.seen_by(&who.scope);
+        seen.permits(server.ruled(), ListKind::Resources, &address.uri, Rights::FOLLOW)
+    }
+
+    /// The rules are others: what somebody follows and may not any more, they follow no longer.
+    pub(crate) fn rules_changed(self: &Arc<Self>) {
+        self.drive(|table, now| {
+            let mut left = Vec::new();
+            for follower in table.who.keys() {
+                let denied =
+                    table.machine.asked_by(*follower).filter(|address| !self.permits(table, *follower, address));
+                left.extend(denied.map(|address| (*follower, address.clone())));
+            }
+            let mut commands = SubscriptionCommands::new();
+            for (follower, address) in left {
+                commands.extend(table.machine.unsubscribe(follower, &address, now));
+            }
+            table.forget_departed();
+            commands
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! The catalogue in the eyes of those who may not use every server.
+//! The catalogue in the eyes of those who may not use every server, or not all of each.
 //!
 //! Names and URIs are made once, over all servers: what two people see has the same name for both. So a part of a
 //! snapshot shares its tables and renderings with the whole, and is made when somebody first looks. In a call, spellings
@@ -9,30 +9,43 @@ use std::sync::Arc;
 
 use tidings_sync::Lock;
 
+use super::rendered::RenderedOffer;
+use super::screen::PartLimits;
 use super::{CatalogueSnapshot, PerView};
-use crate::ServerId;
+use crate::policy::AccessPolicy;
 use crate::scope::AccessScope;
 
 /// How many parts of one snapshot are kept. There are as many as there are different rights; more are made each time.
 const KEPT: usize = 256;
+/// The same where rules tell people apart.
+const KEPT_CLASSES: usize = 1024;
 
 /// The parts of a snapshot that somebody wanted; nothing stands for all of it.
 #[derive(Debug, Default)]
-pub(super) struct SnapshotParts(Lock<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>);
+pub(super) struct SnapshotParts {
+    by_rights: Lock<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>,
+    /// By the number of the class; empty where no policy is in force.
+    by_class: Lock<Vec<Option<Arc<CatalogueSnapshot>>>>,
+}
 
 impl CatalogueSnapshot {
     /// What somebody sees of it.
     pub fn seen_by(self: &Arc<Self>, scope: &AccessScope) -> Arc<Self> {
+        if let Some(policy) = &self.policy
+            && policy.is_enforced()
+        {
+            return self.seen_by_class(policy, scope);
+        }
         if scope.is_everything() {
             return Arc::clone(self);
         }
         // Held while a part is made, so that two callers with the same rights do not both make it.
-        let mut parts = self.parts.0.lock();
+        let mut parts = self.parts.by_rights.lock();
         if let Some((_, part)) = parts.iter().find(|(of, _)| of.same_rights(scope)) {
             // Rights that leave nothing out share the whole snapshot, with its rendered lists.
             return Arc::clone(part.as_ref().unwrap_or(self));
         }
-        let part = self.part(scope).map(Arc::new);
+        let part = self.part(scope, None).map(Arc::new);
         let seen = Arc::clone(part.as_ref().unwrap_or(self));
         if parts.len() < KEPT {
             parts.push((scope.clone(), part));
@@ -40,17 +53,45 @@ impl CatalogueSnapshot {
         seen
     }
 
+    /// As [`Self::seen_by`], where rules decide.
+    fn seen_by_class(self: &Arc<Self>, policy: &Arc<AccessPolicy>, scope: &AccessScope) -> Arc<Self> {
+        let class = policy.class(scope);
+        let place = class.0 as usize;
+        // Held while a part is made, as above.
+        let mut parts = self.parts.by_class.lock();
+        if let Some(Some(part)) = parts.get(place) {
+            return Arc::clone(part);
+        }
+        let fitting = policy.fitting_of(class);
+        let limits = (!policy.keeps_nothing(&fitting)).then(|| PartLimits::new(policy, fitting));
+        let Some(part) = self.part(scope, limits) else { return Arc::clone(self) };
+        let part = Arc::new(part);
+        if place < KEPT_CLASSES {
+            let wanted = parts.len().max(place + 1);
+            parts.resize(wanted, None);
+            parts[place] = Some(Arc::clone(&part));
+        }
+        part
+    }
+
     /// `None` when nothing is left out.
-    fn part(&self, scope: &AccessScope) -> Option<Self> {
-        let seen: Vec<bool> = self.offers.iter().map(|offer| scope.permits(offer.audience, &offer.name)).collect();
-        if seen.iter().all(|seen| *seen) {
+    fn part(&self, scope: &AccessScope, mut limits: Option<PartLimits>) -> Option<Self> {
+        // What was left out stays out: a part is of one class, and whoever has it is of that.
+        if self.limits.is_some() {
             return None;
         }
-        let of = |place: &usize| seen[*place];
-        let places: Vec<usize> = (0..seen.len()).filter(of).collect();
+        let may_use = |of: &&Arc<RenderedOffer>| scope.permits(of.offer.audience, &of.offer.name);
+        if limits.is_none() && self.rendered.iter().all(|of| may_use(&of)) {
+            return None;
+        }
+        let mine = self.rendered.iter().filter(may_use);
+        let rendered: Vec<Arc<RenderedOffer>> = match &mut limits {
+            Some(limits) => mine.filter_map(|of| limits.take(of)).collect(),
+            None => mine.cloned().collect(),
+        };
         Some(Self {
-            offers: places.iter().map(|place| Arc::clone(&self.offers[*place])).collect(),
-            rendered: places.iter().map(|place| Arc::clone(&self.rendered[*place])).collect(),
+            offers: rendered.iter().map(|of| Arc::clone(&of.offer)).collect(),
+            rendered,
             // The names of hidden servers stay in the table, so that a visible item has one name for everybody (ADR
             // 13).
             tools: self.tools.clone(),
@@ -61,11 +102,9 @@ impl CatalogueSnapshot {
             digests: PerView::default(),
             limited: true,
             parts: SnapshotParts::default(),
+            // Rules that are only tried are asked about everybody's calls.
+            policy: self.policy.clone(),
+            limits,
         })
-    }
-
-    /// Whether a server is part of it. The tables of names know nobody else, unless it is limited.
-    pub(super) fn has(&self, server: ServerId) -> bool {
-        !self.limited || self.place(server).is_some()
     }
 }

@@ -247,15 +247,15 @@ impl NameTable {
         self.route_among(name, |_| true)
     }
 
-    /// As [`Self::route`], where only some servers are there: the others are as if they had no names.
-    pub(super) fn route_among(&self, name: &str, there: impl Fn(ServerId) -> bool) -> Option<&ItemRoute> {
+    /// As [`Self::route`], where only some items are there: the others are as if they had no names.
+    pub(super) fn route_among(&self, name: &str, there: impl Fn(&ItemRoute) -> bool) -> Option<&ItemRoute> {
         // A public name wins over any alias: it is what clients were shown.
-        self.public.get(name).filter(|route| there(route.server)).or_else(|| {
+        self.public.get(name).filter(|route| there(route)).or_else(|| {
             // Also for those who may not use what is built in: nobody else answers to its names.
             if self.reserved.owner(name).is_some() {
                 return None;
             }
-            let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route.server));
+            let mut claims = self.aliases.get(name)?.iter().filter(|route| there(route));
             // An alias that two servers claim leads nowhere: a guess could call the wrong tool.
             claims.next().filter(|_| claims.next().is_none())
         })

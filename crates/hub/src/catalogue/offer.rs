@@ -230,6 +230,8 @@ pub struct ServerOffer {
     pub built_in: bool,
     /// Who may use it.
     pub audience: ServerAudience,
+    /// Whether rules believe what its tools say they do.
+    pub trusts_annotations: bool,
     /// Its lists, by kind.
     pub lists: [OfferList; 4],
 }
@@ -250,6 +252,7 @@ impl ServerOffer {
             listed: true,
             built_in: false,
             audience: ServerAudience::ByName,
+            trusts_annotations: false,
             lists: Default::default(),
         }
     }

@@ -10,6 +10,8 @@ use tidings_wire::{ByteSpan, Digest, digest};
 use super::listing::LIST_END;
 use super::names::{RenamedItem, ShownNames};
 use super::offer::{OfferItem, ServerOffer};
+use super::screen::{OfferScreens, ScreenSource};
+use crate::ServerId;
 
 /// A server's offer under its public names.
 #[derive(Debug)]
@@ -18,6 +20,10 @@ pub(super) struct RenderedOffer {
     tools: ShownNames,
     prompts: ShownNames,
     segments: [[OnceLock<Arc<OfferSegment>>; Revision::COUNT]; 4],
+    /// What others see of it.
+    pub(super) screens: OfferScreens,
+    /// What this is the seen part of, if it is one.
+    pub(super) source: Option<ScreenSource>,
 }
 
 /// The items of one list of one server.
@@ -29,13 +35,26 @@ pub(super) struct OfferSegment {
     pub(super) ends: Vec<usize>,
     /// Which items of the server's list these are, by their places among the sorted ones.
     pub(super) items: Vec<u32>,
+    /// The hash of what each says, in the same order.
+    pub(super) digests: Vec<Digest>,
     /// The hash of what it says and whose it is; nothing when it is empty.
     pub(super) mark: Option<Digest>,
 }
 
 impl RenderedOffer {
     pub(super) fn new(offer: Arc<ServerOffer>, tools: ShownNames, prompts: ShownNames) -> Self {
-        Self { offer, tools, prompts, segments: Default::default() }
+        let (segments, screens) = Default::default();
+        Self { offer, tools, prompts, segments, screens, source: None }
+    }
+
+    /// The seen part of a whole, from which its lists are cut.
+    pub(super) fn cut_out_of(
+        source: ScreenSource,
+        offer: Arc<ServerOffer>,
+        tools: ShownNames,
+        prompts: ShownNames,
+    ) -> Self {
+        Self { source: Some(source), ..Self::new(offer, tools, prompts) }
     }
 
     /// The same offer, some of whose items are called otherwise.
@@ -70,41 +89,27 @@ impl RenderedOffer {
 
     pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: FieldView) -> &Arc<OfferSegment> {
         let (uris, makes_tasks) = (&self.offer.uris, self.offer.makes_tasks);
-        self.segments[kind as usize][revision as usize]
-            .get_or_init(|| Arc::new(self.render(ItemView { kind, revision, view, uris, makes_tasks })))
+        self.segments[kind as usize][revision as usize].get_or_init(|| {
+            let cut = self.source.as_ref().and_then(|source| source.cut(kind, revision, view));
+            Arc::new(cut.unwrap_or_else(|| self.render(ItemView { kind, revision, view, uris, makes_tasks })))
+        })
     }
 
     fn render(&self, view: ItemView<'_>) -> OfferSegment {
-        let mut text = BytesMut::new();
         let list = self.offer.list(view.kind);
         // A list that the server does not declare is not shown, though something of it may be known.
         let most = if self.offer.shows(view.kind) { list.items.len() } else { 0 };
-        let (mut items, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        let mut digests = Vec::with_capacity(most);
-        for ((place, item), number) in list.in_order().take(most).zip(list.places()) {
-            let Some(public_key) = self.public_key(view.kind, place, item) else { continue };
-            if !ends.is_empty() {
-                text.put_u8(b',');
-            }
-            items.push(number);
+        let items = list.in_order().take(most).zip(list.places()).filter_map(|((place, item), number)| {
+            let public_key = self.public_key(view.kind, place, item)?;
             let rendered = view.render(&item.raw, &public_key);
-            text.put_slice(&rendered);
             let digest = match item.has_details {
                 // Its size or time is shown, but is no change of the list: the item is hashed without it.
                 true => Digest::of_all([&item.digest, &Digest::of_bytes(public_key.as_bytes())]),
                 false => digest(&rendered, ByteSpan::new(0, rendered.len())),
             };
-            digests.push((place, digest));
-            ends.push(text.len());
-        }
-        // Equal items of two servers are different items: a call goes elsewhere.
-        let owner = Digest::of_bytes(&self.offer.server.0.to_le_bytes());
-        // Another order says the same, so the hash is over the items by key.
-        digests.sort_unstable_by_key(|(place, _)| *place);
-        let digests = || std::iter::once(&owner).chain(digests.iter().map(|(_, digest)| digest));
-        let mark = (!ends.is_empty()).then(|| Digest::of_all(digests()));
-        text.put_slice(LIST_END);
-        OfferSegment { closed: text.freeze(), ends, items, mark }
+            Some((number, digest, rendered))
+        });
+        OfferSegment::joined(self.offer.server, items)
     }
 
     /// What clients call an item.
@@ -117,6 +122,31 @@ impl RenderedOffer {
 }
 
 impl OfferSegment {
+    /// Puts items together, each with its place among the sorted ones and the hash of what it says.
+    pub(super) fn joined<T: AsRef<[u8]>>(server: ServerId, parts: impl Iterator<Item = (u32, Digest, T)>) -> Self {
+        let most = parts.size_hint().1.unwrap_or_default();
+        let (mut text, mut items) = (BytesMut::new(), Vec::with_capacity(most));
+        let (mut ends, mut digests) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        for (place, digest, part) in parts {
+            if !ends.is_empty() {
+                text.put_u8(b',');
+            }
+            text.put_slice(part.as_ref());
+            items.push(place);
+            digests.push(digest);
+            ends.push(text.len());
+        }
+        // Another order says the same, so the hash is over the items by key.
+        let mut by_key: Vec<usize> = (0..items.len()).collect();
+        by_key.sort_unstable_by_key(|at| items[*at]);
+        // Equal items of two servers are different items: a call goes elsewhere.
+        let owner = Digest::of_bytes(&server.0.to_le_bytes());
+        let all = std::iter::once(&owner).chain(by_key.iter().map(|at| &digests[*at]));
+        let mark = (!ends.is_empty()).then(|| Digest::of_all(all));
+        text.put_slice(LIST_END);
+        Self { closed: text.freeze(), ends, items, digests, mark }
+    }
+
     /// All items, joined by commas.
     pub(super) fn text(&self) -> &[u8] {
         &self.closed[..self.ends.last().copied().unwrap_or_default()]

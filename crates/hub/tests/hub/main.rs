@@ -16,6 +16,7 @@ mod own_links;
 mod own_views;
 mod pages;
 mod parks;
+mod policies;
 mod refresh;
 mod scopes;
 mod server_requests;

@@ -27,6 +27,7 @@ fn offer(server: u32) -> Arc<ServerOffer> {
         listed: true,
         built_in: false,
         audience: ServerAudience::ByName,
+        trusts_annotations: false,
         lists: [(); 4].map(|()| OfferList::default()),
     })
 }

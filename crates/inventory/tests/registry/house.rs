@@ -150,6 +150,7 @@ impl ServerPlanner for Plans {
             poll_interval: None,
             listed: true,
             permits: Arc::new(|_| true),
+            trusts_annotations: false,
             approval: None,
             identity: None,
         }

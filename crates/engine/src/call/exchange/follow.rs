@@ -90,6 +90,9 @@ impl Exchange {
     /// Follows a resource for a session; the answer waits for the server's.
     pub(super) async fn subscribe(&mut self, session: &Arc<Session>) -> Result<Reply, RequestRefusal> {
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
+        if let Some(tried) = &routed.tried {
+            tried.note();
+        }
         let place = self.router.subscriptions.place_for(session, &routed.server).await?;
         // The server's own URI: two spellings of one resource are one subscription.
         let address = ResourceAddress { place, uri: routed.target.local.shared() };

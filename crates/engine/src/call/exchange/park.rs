@@ -172,6 +172,7 @@ impl Exchange {
             trace: None,
             // It goes on to count: its server still works on it.
             counts_as: self.counts_as.take(),
+            limited: self.limited.take(),
             over_quota: None,
             parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),
         });

@@ -1,0 +1,64 @@
+//! Why somebody may do something, or may not: the rule that decides, in the same words as the decision itself.
+
+use super::{AccessPolicy, ItemFacts, PolicyRule, Rights, RuleEffect};
+use crate::scope::{AccessScope, ServerAudience};
+
+/// What decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decider<'p> {
+    /// The servers of their token: this one is not among them.
+    Servers,
+    /// A rule.
+    Rule(&'p PolicyRule),
+    /// A rule, because the same URI can be written so that the rule is about it.
+    RuleOfSpelling(&'p PolicyRule),
+    /// No rule is about it.
+    Default,
+    /// The server is part of the program, and shows each caller only what that caller may see: rules are not about it.
+    BuiltIn,
+}
+
+/// How it is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict<'p> {
+    /// Whether they may.
+    pub allowed: bool,
+    /// What decides.
+    pub by: Decider<'p>,
+}
+
+impl AccessPolicy {
+    /// Whether somebody may do one thing with an item, and why.
+    pub fn explain(
+        &self,
+        scope: &AccessScope,
+        audience: ServerAudience,
+        item: &ItemFacts<'_>,
+        right: Rights,
+    ) -> Verdict<'_> {
+        if !scope.permits(audience, item.server) {
+            return Verdict { allowed: false, by: Decider::Servers };
+        }
+        if audience != ServerAudience::ByName {
+            return Verdict { allowed: true, by: Decider::BuiltIn };
+        }
+        let fitting = self.fitting(scope.facts());
+        let allowed = self.rights(&fitting, item).include(right);
+        let plain = super::pattern::plain_uri(item.name);
+        let first = |effect: RuleEffect, name: &str| {
+            let item = ItemFacts { name, ..*item };
+            let places = self.rules.rules.iter().enumerate().filter(|(place, _)| fitting.has(*place));
+            let mut rules = places.map(|(_, rule)| rule).filter(|rule| rule.effect == effect && rule.to.include(right));
+            rules.find(|rule| rule.covers(&item))
+        };
+        let by = match (allowed, first(RuleEffect::Deny, item.name)) {
+            (false, Some(rule)) => Decider::Rule(rule),
+            (false, None) => match plain.and_then(|name| first(RuleEffect::Deny, &name)) {
+                Some(rule) => Decider::RuleOfSpelling(rule),
+                None => Decider::Default,
+            },
+            (true, _) => first(RuleEffect::Allow, item.name).map_or(Decider::Default, Decider::Rule),
+        };
+        Verdict { allowed, by }
+    }
+}
