@@ -160,6 +160,10 @@ impl FeedScreen {
                 } @else {
                     select name="server" aria-label="Server" {
                         option value="" { "every server" }
+                        // One that is gone still has changes.
+                        @if !self.filter.server.is_empty() && !self.servers.contains(&self.filter.server) {
+                            option value=(self.filter.server) selected { (plain(&self.filter.server)) }
+                        }
                         @for server in &self.servers {
                             option value=(server) selected[*server == self.filter.server] { (plain(server)) }
                         }
@@ -459,6 +463,7 @@ pub(crate) mod tests {
             FeedScreen { changes, filter, servers, older: None, newest: true, demo: None }.page(&shell())
         };
         assert!(filters(CHOICES).contains("<option value=\"s7\" selected>"));
+        assert!(filters(3).contains("<option value=\"s7\" selected>"), "it is gone, and the filter says so");
         let many = filters(CHOICES + 1);
         assert!(many.contains("<input name=\"server\" value=\"s7\"") && !many.contains(">s8<"), "{many}");
     }

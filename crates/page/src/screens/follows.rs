@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use crate::fingerprint;
-use crate::parts::{PagePart, PagePlace, Shell, foreign, plural};
+use crate::parts::{PagePart, PagePlace, Shell, foreign, plain, plural};
 use crate::screens::feed::encoded;
 
 /// How many followers of one resource are shown.
@@ -97,6 +97,7 @@ impl FollowsScreen {
             form.filters method="get" action="/follows" {
                 select name="server" aria-label="Server" {
                     option value="" { "every server" }
+                    @if !self.server.is_empty() && !self.servers.contains(&self.server) { option value=(self.server) selected { (plain(&self.server)) } }
                     @for server in &self.servers { option value=(server) selected[*server == self.server] { (server) } }
                 }
                 button { "Filter" }
