@@ -3,7 +3,7 @@
 // rotates refresh tokens. Prints PASS or FAIL for each check, and the totals last.
 
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -21,6 +21,11 @@ const base = `http://127.0.0.1:${gatewayPort}`;
 const data = join(options.directory, 'data');
 mkdirSync(data, { recursive: true });
 
+// What seals the logins comes from systemd, as far as the gateway can tell.
+const credentials = join(options.directory, 'credentials');
+mkdirSync(credentials, { recursive: true });
+writeFileSync(join(credentials, 'tidings-vault-key'), '5a'.repeat(32));
+
 // ---- the gateway, its commands, its clients, and a browser
 
 let output = '';
@@ -29,7 +34,7 @@ async function serve() {
   gateway = spawn(options.tidings, ['-vv', 'serve', '--data', data, '--listen', `127.0.0.1:${gatewayPort}`], {
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: options.directory,
-    env: { ...process.env, TIDINGS_CONFIG: '', HOME: options.directory, XDG_CONFIG_HOME: options.directory },
+    env: { ...process.env, TIDINGS_CONFIG: '', HOME: options.directory, XDG_CONFIG_HOME: options.directory, CREDENTIALS_DIRECTORY: credentials },
   });
   for (const stream of [gateway.stdout, gateway.stderr]) stream.on('data', (text) => (output += text));
   await until('the gateway is not ready', () => fetch(`${base}/readyz`).then((answer) => answer.ok, () => false));

@@ -139,6 +139,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let audit = root.section("audit").map(audit::audit).unwrap_or_default();
     let page = root.section("page").map(settings::page).unwrap_or_default();
     let quotas = root.section("quotas").map(quotas::quotas);
+    let vault = root.section("vault").and_then(access::vault).map(Box::new);
     let servers = root.section("servers").map(|section| section.named_sections()).unwrap_or_default();
     let servers = servers.into_iter().filter_map(|(name, section)| {
         let place = (section.path.clone(), section.at);
@@ -163,6 +164,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
         audit,
         page,
         quotas,
+        vault,
         servers,
         watches,
         auth,

@@ -52,6 +52,7 @@ pub use plan::page::PageSettings;
 pub use plan::policy::{PolicyHints, PolicyKinds, PolicyRuleSettings, PolicySettings, PolicyVerbs};
 pub use plan::quotas::QuotaSettings;
 pub use plan::sandbox::{SandboxLevel, SandboxSettings};
+pub use plan::vault::VaultKey;
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,

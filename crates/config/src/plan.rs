@@ -13,6 +13,7 @@ pub(crate) mod quotas;
 pub(crate) mod sandbox;
 pub(crate) mod search;
 pub(crate) mod server;
+pub(crate) mod vault;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +29,7 @@ use policy::PolicySettings;
 use quotas::QuotaSettings;
 use search::SearchSettings;
 use server::ServerConfig;
+use vault::VaultKey;
 
 /// A whole configuration. The default is that of an empty file.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +46,8 @@ pub struct Config {
     pub page: PageSettings,
     /// `[quotas]`: what one principal may have at a time. Absent: only tokens are counted, by the defaults.
     pub quotas: Option<QuotaSettings>,
+    /// `[vault]`: what seals logins to servers, where it is not in the data directory.
+    pub vault: Option<Box<VaultKey>>,
     /// `[servers.X]`, in the order of the file; those that start Tidings itself are left out.
     pub servers: Vec<ServerConfig>,
     /// `[watch.X]`, in the order of the file.

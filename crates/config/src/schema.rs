@@ -71,6 +71,8 @@ struct FileSchema {
     page: Option<PageSchema>,
     /// What one principal may have at a time.
     quotas: Option<QuotasSchema>,
+    /// What seals logins to servers. Absent: a key in the data directory, or one that systemd hands over.
+    vault: Option<VaultSchema>,
     /// The servers behind the gateway, by name.
     servers: Option<BTreeMap<String, ServerSchema>>,
     /// Sources that are watched and offered as resources, by name.
@@ -83,6 +85,14 @@ struct FileSchema {
     limits: Option<LimitsSchema>,
     /// Other processes to be one with. Absent: one process.
     cluster: Option<ClusterSchema>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[schemars(rename = "Vault")]
+struct VaultSchema {
+    /// 32 bytes in hexadecimal digits, best as `${env:NAME}` or `${file:PATH}`.
+    key: String,
 }
 
 #[derive(JsonSchema)]

@@ -153,6 +153,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[quotas]", first.quotas != now.quotas),
         // What is in it applies at once.
         ("[limits]", first.limits.is_none() && now.limits.is_some()),
+        ("[vault]", first.vault != now.vault),
         // What is in it applies at once; that it comes or goes does not.
         ("[auth]", first.auth.is_some() != now.auth.is_some()),
         ("[cluster]", first.cluster != now.cluster),

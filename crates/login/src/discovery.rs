@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
+use tidings_config::{LoginConfig, LoginResource};
+
 use crate::challenge::BearerChallenge;
 use crate::metadata::{Provider, ResourceMetadata};
-use crate::settings::{LoginSettings, ResourceChoice};
 use crate::web_address::WebAddress;
 
 /// A server and its provider.
@@ -74,7 +75,7 @@ enum DiscoveryStage {
 }
 
 pub(crate) struct Discovery<'s> {
-    settings: &'s LoginSettings,
+    settings: &'s LoginConfig,
     server: WebAddress,
     stage: DiscoveryStage,
     places: VecDeque<String>,
@@ -86,7 +87,7 @@ pub(crate) struct Discovery<'s> {
 }
 
 impl<'s> Discovery<'s> {
-    pub(crate) fn new(server: WebAddress, challenge: Option<&BearerChallenge>, settings: &'s LoginSettings) -> Self {
+    pub(crate) fn new(server: WebAddress, challenge: Option<&BearerChallenge>, settings: &'s LoginConfig) -> Self {
         let named = challenge.and_then(|challenge| challenge.resource_metadata.clone());
         let mut places: VecDeque<String> = named.into_iter().collect();
         places.extend(server.resource_metadata());
@@ -202,9 +203,9 @@ impl<'s> Discovery<'s> {
             return self.fail(DiscoveryFault::Unsafe { url });
         }
         let resource = match &self.settings.resource {
-            ResourceChoice::Omitted => None,
-            ResourceChoice::Named(resource) => Some(resource.clone()),
-            ResourceChoice::Found => Some(self.resource.clone().unwrap_or_else(|| self.server.canonical())),
+            LoginResource::Omitted => None,
+            LoginResource::Named(resource) => Some(resource.clone()),
+            LoginResource::Found => Some(self.resource.clone().unwrap_or_else(|| self.server.canonical())),
         };
         let scopes = self.scopes.take();
         self.finish(DiscoveryStep::Found(Box::new(Discovered { provider, resource, scopes })));
@@ -256,7 +257,7 @@ mod tests {
     const SERVER: &str = "https://crm.example/a/mcp";
 
     /// What a web of documents leads to, and what was read on the way.
-    fn walk(settings: &LoginSettings, challenge: Option<&str>, web: &[(&str, Value)]) -> (DiscoveryStep, Vec<String>) {
+    fn walk(settings: &LoginConfig, challenge: Option<&str>, web: &[(&str, Value)]) -> (DiscoveryStep, Vec<String>) {
         let challenge = challenge.and_then(BearerChallenge::parse);
         let web: HashMap<&str, String> = web.iter().map(|(url, value)| (*url, value.to_string())).collect();
         let server = WebAddress::parse(SERVER).expect("an address");
@@ -304,7 +305,7 @@ mod tests {
             ("https://crm.example/where", resource("https://login.example/t")),
             (LOGIN, provider("https://login.example/t")),
         ];
-        let (found, read) = walk(&LoginSettings::default(), Some(challenge), &web);
+        let (found, read) = walk(&LoginConfig::default(), Some(challenge), &web);
         assert_eq!(issuer_of(&found), "https://login.example/t");
         assert_eq!(read, ["https://crm.example/where", LOGIN]);
         let DiscoveryStep::Found(found) = found else { panic!() };
@@ -315,11 +316,11 @@ mod tests {
     #[test]
     fn an_older_server_is_its_own_provider_and_nothing_is_made_up() {
         let root = "https://crm.example/.well-known/oauth-authorization-server";
-        let (found, read) = walk(&LoginSettings::default(), None, &[(root, provider("https://crm.example"))]);
+        let (found, read) = walk(&LoginConfig::default(), None, &[(root, provider("https://crm.example"))]);
         assert_eq!(issuer_of(&found), "https://crm.example");
         assert_eq!(read.len(), 3);
-        assert_eq!(walk(&LoginSettings::default(), None, &[]).0, DiscoveryStep::Nothing);
-        let legacy = LoginSettings { legacy: true, ..LoginSettings::default() };
+        assert_eq!(walk(&LoginConfig::default(), None, &[]).0, DiscoveryStep::Nothing);
+        let legacy = LoginConfig { legacy: true, ..LoginConfig::default() };
         let DiscoveryStep::Found(made_up) = walk(&legacy, None, &[]).0 else { panic!() };
         assert_eq!(made_up.provider.token_endpoint.as_deref(), Some("https://crm.example/token"));
     }
@@ -340,11 +341,11 @@ mod tests {
             (vec![(WELL_KNOWN, json!({"resource": SERVER}))], "names no provider"),
             (vec![(WELL_KNOWN, json!("silent"))], "does not answer"),
         ] {
-            let (step, _) = walk(&LoginSettings::default(), None, &web);
+            let (step, _) = walk(&LoginConfig::default(), None, &web);
             let DiscoveryStep::Failed(fault) = step else { panic!("{step:?}") };
             assert!(fault.to_string().contains(is_refused), "{fault}");
         }
-        let named = LoginSettings { issuer: Some("https://mine.example".into()), ..LoginSettings::default() };
+        let named = LoginConfig { issuer: Some("https://mine.example".into()), ..LoginConfig::default() };
         let (step, _) = walk(&named, None, &[(WELL_KNOWN, resource("https://login.example/t"))]);
         assert!(matches!(step, DiscoveryStep::Failed(DiscoveryFault::NotNamed { .. })), "{step:?}");
     }
@@ -354,7 +355,7 @@ mod tests {
         let mut leaky = provider("https://login.example/t");
         leaky["token_endpoint"] = json!("http://login.example/token");
         let web = [(WELL_KNOWN, resource("https://login.example/t")), (LOGIN, leaky)];
-        let (step, _) = walk(&LoginSettings::default(), None, &web);
+        let (step, _) = walk(&LoginConfig::default(), None, &web);
         assert!(matches!(step, DiscoveryStep::Failed(DiscoveryFault::Unsafe { .. })), "{step:?}");
     }
 }

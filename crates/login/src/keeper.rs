@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
+use tidings_config::LoginConfig;
 use tidings_hub::grant_keeper::{GrantCommand, GrantEvent, GrantKeeper, GrantState, LoginReason, RenewalFault};
 use tidings_store::VaultTable;
 use tidings_sync::Lock;
@@ -22,7 +23,6 @@ use crate::discovery::{Discovered, DiscoveryFault};
 use crate::grant_record::GrantRecord;
 use crate::provider_http::{ProviderHttp, ProviderReach};
 use crate::provider_session::{ProviderSession, SessionFault};
-use crate::settings::LoginSettings;
 use crate::token_exchange::{TokenFault, Tokens};
 use crate::web_address::WebAddress;
 
@@ -65,7 +65,7 @@ struct KeeperShared {
 struct KeeperState {
     machine: GrantKeeper,
     commands: VecDeque<GrantCommand>,
-    settings: LoginSettings,
+    settings: LoginConfig,
     is_configured: bool,
     record: Option<GrantRecord>,
     /// What the server said last of what it wants.
@@ -83,7 +83,7 @@ impl Keeper {
         tools: Arc<KeeperTools>,
         name: &str,
         address: WebAddress,
-        settings: LoginSettings,
+        settings: LoginConfig,
         is_configured: bool,
     ) -> Self {
         let mut machine = GrantKeeper::default();
@@ -155,12 +155,12 @@ impl Keeper {
         &self.0.address
     }
 
-    pub(crate) fn settings(&self) -> LoginSettings {
+    pub(crate) fn settings(&self) -> LoginConfig {
         self.0.state.lock().settings.clone()
     }
 
     /// The configuration says something else now.
-    pub(crate) fn configure(&self, settings: LoginSettings, is_configured: bool) {
+    pub(crate) fn configure(&self, settings: LoginConfig, is_configured: bool) {
         let mut state = self.0.state.lock();
         state.settings = settings;
         state.is_configured = is_configured;
@@ -498,7 +498,7 @@ impl Keeper {
 /// What the gateway itself logs in with.
 fn machine_record(
     session: &ProviderSession<'_>,
-    settings: &LoginSettings,
+    settings: &LoginConfig,
     found: Discovered,
     challenge: Option<&BearerChallenge>,
 ) -> Result<GrantRecord, SessionFault> {

@@ -21,11 +21,9 @@ mod provider_http;
 mod provider_session;
 mod routes;
 mod server_login;
-mod settings;
 mod token_exchange;
 mod web_address;
 
 pub use logins::{BegunLogin, DeviceLogin, LoginFault, Logins, ServerReconnect};
 pub use pending::LoginOutcome;
 pub use routes::{AskerOf, routes};
-pub use settings::{GrantKind, LoginSettings, ResourceChoice};

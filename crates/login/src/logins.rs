@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use tidings_config::{LoginConfig, LoginGrant};
 use tidings_store::VaultTable;
 use tidings_sync::Lock;
 use tidings_upstream::SharedCredential;
@@ -22,7 +23,6 @@ use crate::pending::{LIFE, LoginOutcome, PendingLogin, PendingLogins};
 use crate::provider_http::ProviderHttp;
 use crate::provider_session::{ProviderSession, SessionFault};
 use crate::server_login::ServerLogin;
-use crate::settings::{GrantKind, LoginSettings};
 use crate::token_exchange::{DeviceCodes, TokenFault, TokenProof, Tokens, clean};
 use crate::web_address::WebAddress;
 
@@ -132,7 +132,7 @@ impl Logins {
     }
 
     /// Who owns the credentials of a server. Blocks for what was kept. `settings`: `None` where the configuration says nothing.
-    pub fn credential(&self, name: &str, url: &str, settings: Option<LoginSettings>) -> Option<SharedCredential> {
+    pub fn credential(&self, name: &str, url: &str, settings: Option<LoginConfig>) -> Option<SharedCredential> {
         let address = WebAddress::parse(url)?;
         let is_configured = settings.is_some();
         let settings = settings.unwrap_or_default();
@@ -189,7 +189,7 @@ impl Logins {
         if settings.grant.is_machine() {
             return Err(LoginFault::ByMachine(server.to_owned()));
         }
-        let by_device = by_device || settings.grant == GrantKind::Device;
+        let by_device = by_device || settings.grant == LoginGrant::Device;
         let refused = |fault: SessionFault| LoginFault::Refused(fault.to_string().replace("NAME", server));
         let session = self.session(&keeper, &settings).await;
         let (challenge, more) = keeper.wishes();
@@ -244,7 +244,7 @@ impl Logins {
         ticket
     }
 
-    async fn session<'s>(&'s self, keeper: &Keeper, settings: &'s LoginSettings) -> ProviderSession<'s> {
+    async fn session<'s>(&'s self, keeper: &Keeper, settings: &'s LoginConfig) -> ProviderSession<'s> {
         let KeeperTools { http, vault, .. } = &*self.0.tools;
         ProviderSession { http, vault, settings, reach: keeper.reach().await }
     }
@@ -395,7 +395,7 @@ impl Logins {
         }
     }
 
-    async fn exchange(&self, login: &PendingLogin, settings: &LoginSettings, query: &str) -> Result<Tokens, String> {
+    async fn exchange(&self, login: &PendingLogin, settings: &LoginConfig, query: &str) -> Result<Tokens, String> {
         let provider = &login.found.provider;
         let code = match read_callback(query, provider).map_err(|fault| fault.to_string())? {
             Callback::Code(code) => code,
@@ -491,7 +491,7 @@ fn fail(login: &PendingLogin, reason: String) {
 
 /// What is asked for: the union where the server wanted more than it was given.
 fn wanted_scopes(
-    settings: &LoginSettings,
+    settings: &LoginConfig,
     challenge: Option<&BearerChallenge>,
     found: &Discovered,
     more: Vec<String>,

@@ -1,6 +1,7 @@
 //! The conversations with a provider: finding it, becoming its client, getting, renewing and ending tokens. Each is a few requests,
 //! worded elsewhere; here they are sent.
 
+use tidings_config::{LoginConfig, LoginGrant};
 use tidings_store::VaultTable;
 
 use crate::challenge::BearerChallenge;
@@ -10,7 +11,6 @@ use crate::discovery::{Discovered, Discovery, DiscoveryFault, DiscoveryStep};
 use crate::grant_record::{GrantRecord, unix_now};
 use crate::metadata::Provider;
 use crate::provider_http::{ProviderHttp, ProviderReach, retry_after};
-use crate::settings::{GrantKind, LoginSettings};
 use crate::token_exchange::{
     DeviceCodes, TokenFault, TokenProof, TokenRequest, Tokens, clean, device_request, read_tokens, revocation_request,
     token_request,
@@ -47,7 +47,7 @@ pub(crate) enum SessionFault {
 pub(crate) struct ProviderSession<'a> {
     pub(crate) http: &'a ProviderHttp,
     pub(crate) vault: &'a VaultTable,
-    pub(crate) settings: &'a LoginSettings,
+    pub(crate) settings: &'a LoginConfig,
     pub(crate) reach: ProviderReach,
 }
 
@@ -209,7 +209,7 @@ impl ProviderSession<'_> {
         scopes: &[String],
         resource: Option<&str>,
     ) -> Result<Tokens, SessionFault> {
-        if self.settings.grant != GrantKind::JwtBearer {
+        if self.settings.grant != LoginGrant::JwtBearer {
             return self.tokens(provider, client, TokenProof::ClientCredentials, scopes, resource).await;
         }
         let missing = || SessionFault::Key("`assertion` names no file".to_owned());

@@ -212,7 +212,7 @@ fn started(pid: u32) -> Option<u64> {
 }
 
 /// Thirty-two bytes, as they are written in hexadecimal digits.
-fn key_of(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn key_of(text: &str) -> Option<[u8; 32]> {
     let text = text.trim();
     if text.len() != 64 || !text.is_ascii() {
         return None;

@@ -578,7 +578,7 @@ impl EnginePlans {
                 return None;
             }
             LoginSetting::Auto => None,
-            LoginSetting::As(config) => Some(logins::settings(config)),
+            LoginSetting::As(config) => Some((**config).clone()),
         };
         logins.credential(&server.name, url, settings)
     }

@@ -1,4 +1,4 @@
-//! `[auth]` and `[cluster]`.
+//! `[auth]`, `[vault]` and `[cluster]`.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -8,6 +8,7 @@ use crate::plan::auth::{
     AuthSettings, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings,
     TokenSettings,
 };
+use crate::plan::vault::VaultKey;
 use crate::read::TableSection;
 use crate::read::forms::{http_url, url};
 use crate::tree::ConfigValue;
@@ -174,6 +175,17 @@ pub(super) fn is_who(text: &str) -> bool {
             "claim" => rest.split_once('=').is_some_and(|(name, _)| !name.is_empty()),
             _ => false,
         })
+}
+
+/// `[vault]`.
+pub(super) fn vault(mut section: TableSection<'_, '_>) -> Option<VaultKey> {
+    let text = section.required_text("key");
+    let key = text.as_deref().and_then(|text| digest(text.trim()));
+    if text.is_some() && key.is_none() {
+        section.fault("key", ConfigFault::BadKey);
+    }
+    section.finish();
+    key.map(VaultKey)
 }
 
 pub(super) fn cluster(mut section: TableSection<'_, '_>) -> Option<ClusterSettings> {

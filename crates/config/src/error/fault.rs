@@ -95,6 +95,8 @@ pub enum ConfigFault {
     BadListen,
     /// Not a SHA-256 in hexadecimal.
     BadDigest,
+    /// Not a key of 32 bytes in hexadecimal.
+    BadKey,
     /// A name that only people of an identity provider, or with a certificate, have.
     BadTokenName,
     /// Neither a day nor a moment.
@@ -237,6 +239,7 @@ impl fmt::Display for ConfigFault {
             Self::BadDigest => {
                 write!(f, "expected 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")
             }
+            Self::BadKey => write!(f, "expected 64 hexadecimal digits, as `openssl rand -hex 32` prints them"),
             Self::BadTokenName => {
                 write!(f, "can not hold \"://\" or begin with \"cert:\": so people with other credentials are named")
             }

@@ -76,10 +76,14 @@ fn people_come_in_by_tokens_that_end_and_by_their_providers() {
         jwt = [{ issuer = "https://login.example/t" }, { issuer = "http://localhost:9000", audience = ["a", "b"], scopes = ["mcp"], groups = "realm.roles", admin = ["group:ops"], servers = ["crm"] }]
         introspection = { url = "https://login.example/ask", client_id = "c", client_secret = "hunter2", audience = "one" }
         certificates = [{ name = "*.ci.example", servers = ["crm"], groups = ["ci"] }]
+        [vault]
+        key = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
         [gateway]
         tls = { cert = "c.pem", key = "/k.pem", client_ca = "ca.pem" }
         "#,
     );
+    let vault = config.vault.unwrap();
+    assert!(vault.0[0] == 0x9f && !format!("{vault:?}").contains("159"));
     let auth = config.auth.unwrap();
     let a_day = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(24 * 60 * 60);
     assert_eq!((&*auth.tokens[0].groups, auth.tokens[0].expires), (&["dev".to_owned()][..], Some(a_day)));

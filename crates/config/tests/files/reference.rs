@@ -11,7 +11,7 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 23] = [
+const SECTIONS: [(&str, &str); 24] = [
     ("[gateway]", "Gateway"),
     ("tls of [gateway]", "Tls"),
     ("[notifications]", "Notifications"),
@@ -20,6 +20,7 @@ const SECTIONS: [(&str, &str); 23] = [
     ("[audit]", "Audit"),
     ("[page]", "Page"),
     ("[quotas]", "Quotas"),
+    ("[vault]", "Vault"),
     ("[servers.NAME]", "Server"),
     ("tools of [servers.NAME]", "Tools"),
     ("[servers.NAME.auth]", "Login"),

@@ -45,6 +45,7 @@ fn schema_and_decoder_know_the_same_keys() {
         ("Jwt", "[auth]\njwt = { zzz = 1 }"),
         ("Introspection", "[auth]\nintrospection = { zzz = 1 }"),
         ("Certificate", "[auth]\ncertificates = [{ zzz = 1 }]"),
+        ("Vault", "[vault]\nzzz = 1"),
         ("Tls", "[gateway]\ntls = { zzz = 1 }"),
         ("Limits", "[limits]\nzzz = 1"),
         ("LimitAmounts", "[limits]\nprincipal = { zzz = 1 }"),

@@ -46,6 +46,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         )));
     }
     let public_url = config.gateway.public_url.clone();
+    let vault = config.vault.clone();
     let has_page = config.page.enabled;
     let others_listen = config.gateway.also_listen.clone();
     let is_remote = |target: &ListenTarget| matches!(target, ListenTarget::Address(address) if !address.is_loopback());
@@ -96,7 +97,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);
     inputs.search = wiring::search_tables(&store);
-    let logins = wiring::open_logins(&store, Some(&data));
+    let logins = wiring::open_logins(&store, Some(&data), vault.as_deref());
     if let Some(logins) = &logins {
         logins.reached_at(public_url.as_deref().unwrap_or(&url));
     }

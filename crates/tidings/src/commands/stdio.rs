@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli)?;
     settings::refuse(&loaded.config.unsuited_to_stdio())?;
-    let store = store(cli).await;
+    let (store, vault) = (store(cli).await, loaded.config.vault.clone());
     let notice = loaded.found.is_none().then(|| loaded.untrusted.as_ref().map(not_trusted)).flatten();
     let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
     ground.search = wiring::search_tables(&store);
@@ -32,7 +32,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Command
     }
     ground.notice = notice;
     let data = DataDir::find(cli.data.as_deref()).ok();
-    ground.logins = wiring::open_logins(&store, data.as_ref());
+    ground.logins = wiring::open_logins(&store, data.as_ref(), vault.as_deref());
     serve(wiring::prepare(cli, ground, data.as_ref())?, store).await
 }
 

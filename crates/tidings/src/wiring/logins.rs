@@ -1,47 +1,64 @@
-//! From the configuration's words about logins to those of the crate `login`, and where logins are kept.
+//! Where logins are kept, and what they are sealed with.
 
-use tidings_config::{LoginConfig, LoginGrant, LoginResource};
-use tidings_login::{GrantKind, LoginSettings, Logins, ResourceChoice};
+use std::path::Path;
+
+use tidings_config::VaultKey;
+use tidings_login::Logins;
 use tidings_store::{Store, VaultTable};
 
-use crate::data::DataDir;
+use crate::data::{DataDir, key_of};
+use crate::failure::CommandFailure;
 
-/// The logins of a gateway, sealed in its store with the key of its data directory.
-pub(crate) fn open(store: &Store, data: Option<&DataDir>) -> Option<Logins> {
-    let key = match data.map(DataDir::seal_key) {
-        Some(Ok(key)) => key,
+/// What systemd hands over by `LoadCredential=tidings-vault-key:FILE`.
+const CREDENTIAL: &str = "tidings-vault-key";
+
+/// The logins of a gateway, sealed in its store.
+pub(crate) fn open(store: &Store, data: Option<&DataDir>, configured: Option<&VaultKey>) -> Option<Logins> {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+    match vault_key(data?, configured, credentials.as_deref().map(Path::new)) {
+        Ok(key) => Some(Logins::new(VaultTable::new(store, &key))),
         // Nothing is kept without a key, so nothing is begun: it would be lost with the process.
-        Some(Err(failure)) => {
+        Err(failure) => {
             tracing::warn!("servers can not be logged in to: {failure}");
-            return None;
+            None
         }
-        None => return None,
-    };
-    Some(Logins::new(VaultTable::new(store, &key)))
+    }
 }
 
-/// The settings of one server.
-pub(super) fn settings(config: &LoginConfig) -> LoginSettings {
-    LoginSettings {
-        grant: match config.grant {
-            LoginGrant::Code => GrantKind::Code,
-            LoginGrant::Device => GrantKind::Device,
-            LoginGrant::ClientCredentials => GrantKind::ClientCredentials,
-            LoginGrant::JwtBearer => GrantKind::JwtBearer,
-        },
-        client_id: config.client_id.clone(),
-        client_secret: config.client_secret.clone(),
-        client_key: config.client_key.clone(),
-        client_metadata_url: config.client_metadata_url.clone(),
-        scopes: config.scopes.clone(),
-        issuer: config.issuer.clone(),
-        resource: match &config.resource {
-            LoginResource::Found => ResourceChoice::Found,
-            LoginResource::Omitted => ResourceChoice::Omitted,
-            LoginResource::Named(name) => ResourceChoice::Named(name.clone()),
-        },
-        pkce_assumed: config.pkce_assumed,
-        legacy: config.legacy,
-        assertion: config.assertion.clone(),
+/// The first that is there. One that is there and is no key is an error: another one would leave the logins unreadable.
+fn vault_key(
+    data: &DataDir,
+    configured: Option<&VaultKey>,
+    credentials: Option<&Path>,
+) -> Result<[u8; 32], CommandFailure> {
+    if let Some(VaultKey(key)) = configured {
+        return Ok(*key);
+    }
+    if let Some(path) = credentials.map(|folder| folder.join(CREDENTIAL)).filter(|path| path.exists()) {
+        let text = std::fs::read_to_string(&path).ok();
+        let wrong = || CommandFailure::Failed(format!("{}: is not 64 hexadecimal digits", path.display()));
+        return text.as_deref().and_then(key_of).ok_or_else(wrong);
+    }
+    data.seal_key()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // identity 1
+    #[test]
+    fn the_key_of_the_vault_is_the_first_that_is_there_and_a_wrong_one_is_no_other() {
+        let folder = tidings_testkit::TempDir::new();
+        let data = DataDir::find(Some(folder.path())).unwrap_or_else(|failure| panic!("{failure}"));
+        let own = data.seal_key().ok();
+        let key = |configured: Option<&VaultKey>, credentials| vault_key(&data, configured, credentials).ok();
+        assert_eq!(key(None, None), own);
+        assert_eq!(key(None, Some(folder.path())), own, "there is no such credential");
+        folder.write(CREDENTIAL, "11".repeat(32));
+        assert_eq!(key(None, Some(folder.path())), Some([0x11; 32]));
+        assert_eq!(key(Some(&VaultKey([7; 32])), Some(folder.path())), Some([7; 32]));
+        folder.write(CREDENTIAL, "too short");
+        assert_eq!(key(None, Some(folder.path())), None);
     }
 }

@@ -11,7 +11,6 @@ use http_body_util::Full;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tidings_config::{Config, ListenAddress};
-use tidings_upstream::HttpClient;
 use tokio::net::TcpListener;
 
 use super::finding::DoctorFinding;
@@ -126,7 +125,7 @@ pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Co
     const ABOUT: &str = "gateway";
     if let Some(running) = running {
         let url = &running.url;
-        return match health(url).await {
+        return match health(running).await {
             Ok(()) => (true, vec![DoctorFinding::fine(ABOUT, format!("runs and answers at {url}/mcp"))]),
             Err(why) => {
                 let remedy = "look at its log; end it and start `tidings serve` again";
@@ -144,9 +143,9 @@ pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Co
     (false, findings)
 }
 
-async fn health(url: &str) -> Result<(), String> {
-    let request = Request::get(format!("{url}/healthz")).body(Full::<Bytes>::default()).map_err(|e| e.to_string())?;
-    let client = HttpClient::new().map_err(|error| error.to_string())?;
+async fn health(running: &RunningGateway) -> Result<(), String> {
+    let request = Request::get(format!("{}/healthz", running.url)).body(Full::<Bytes>::default()).map_err(|e| e.to_string())?;
+    let client = running.client().map_err(|failure| failure.to_string())?;
     let answer = client.fetch(request, HEALTHY_WITHIN, 1 << 16).await.map_err(|error| error.to_string())?;
     match answer.status().as_u16() {
         200 => Ok(()),
