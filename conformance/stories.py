@@ -162,7 +162,7 @@ def main() -> int:
             results.append(task.result())
             show(results[-1])
     if arguments.story is None:
-        print(f"not run, because their tokens are for one fixed address or they have no server: {', '.join(left_out)}")
+        print(f"not run here, because their tokens are for one fixed address (auth_stories.py) or they have no server: {', '.join(left_out)}")
     direct = [result for result in results if result.direct]
     passed = sum(bool(result.through) for result in direct)
     if arguments.other_era and arguments.story is None:

@@ -29,7 +29,7 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 6] = [everyday, changing, approving, writing, racing, authorization];
-    let others: [Script; 13] = [
+    let others: [Script; 14] = [
         restarting,
         http_and_sse,
         apps,
@@ -41,6 +41,7 @@ pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, bin
         other_era_suite,
         logins,
         providers,
+        authorization_stories,
         walk,
         connected_clients,
     ];
@@ -263,6 +264,21 @@ fn authorization(children: &Children, workspace: &Workspace, peers: &Peers, bina
     let script = python(workspace, peers, "auth_scenarios.py").arg("--peers").arg(peers.directory());
     let script = script.arg("--node").arg(peers.node()).arg("--tidings").arg(binary);
     count(children, &script.arg("--directory").arg(&directory))
+}
+
+/// The PyPI SDK's own stories about authorization, with the gateway between.
+fn authorization_stories(
+    children: &Children,
+    workspace: &Workspace,
+    peers: &Peers,
+    binary: &Path,
+) -> Result<Tally, Failure> {
+    let server = peers.everything_server();
+    // The source distribution has its servers and its stories side by side.
+    let examples = server.ancestors().nth(2).unwrap_or(&server);
+    let directory = workspace.fresh_run_directory(&["authorization-stories"])?;
+    let script = python(workspace, peers, "auth_stories.py").arg("--tidings").arg(binary).arg("--examples");
+    count(children, &script.arg(examples).arg("--directory").arg(&directory))
 }
 
 /// A story that npm packages play, in a directory of its own.

@@ -52,11 +52,11 @@ pub use plan::page::PageSettings;
 pub use plan::policy::{PolicyHints, PolicyKinds, PolicyRuleSettings, PolicySettings, PolicyVerbs};
 pub use plan::quotas::QuotaSettings;
 pub use plan::sandbox::{SandboxLevel, SandboxSettings};
-pub use plan::vault::VaultKey;
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
+pub use plan::vault::VaultKey;
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;
 pub use span::{DurationError, parse_duration};

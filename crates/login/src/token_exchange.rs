@@ -95,6 +95,8 @@ pub(crate) fn device_request(
 fn prove<'a>(client: &'a OAuthClient, fields: &mut Vec<(&'a str, &'a str)>, signed: Option<&'a str>) -> Option<String> {
     match (client.proof, &client.secret) {
         (ClientProof::Basic, Some(secret)) => {
+            // Beside the header, which is all that RFC 6749 asks for: the authorization server of the PyPI SDK looks for it here only.
+            fields.push(("client_id", &client.id));
             // Each part is encoded as a form before the two are joined (RFC 6749, 2.3.1).
             let pair = format!("{}:{}", encode_value(&client.id), encode_value(secret));
             return Some(format!("Basic {}", STANDARD.encode(pair)));
@@ -232,7 +234,8 @@ mod tests {
             |proof| token_request(&client(proof), TokenProof::Refresh("r"), &[], Some("https://x"), Some("signed"));
         let basic = of(ClientProof::Basic);
         assert_eq!(basic.authorization.as_deref(), Some("Basic YSUyMGI6cyUzQTE="));
-        assert!(!basic.body.contains("client_"), "{}", basic.body);
+        assert!(!basic.body.contains("client_secret"), "{}", basic.body);
+        assert_eq!(single(&decode_fields(&basic.body), "client_id"), Some("a b"));
         let post = decode_fields(&of(ClientProof::Post).body);
         assert_eq!((single(&post, "client_id"), single(&post, "client_secret")), (Some("a b"), Some("s:1")));
         let key = decode_fields(&of(ClientProof::Key).body);

@@ -77,9 +77,6 @@ pub struct LoginConfig {
 
 impl fmt::Debug for LoginConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoginConfig")
-            .field("grant", &self.grant)
-            .field("issuer", &self.issuer)
-            .finish_non_exhaustive()
+        f.debug_struct("LoginConfig").field("grant", &self.grant).field("issuer", &self.issuer).finish_non_exhaustive()
     }
 }

@@ -144,7 +144,8 @@ pub(super) async fn gateway(running: Option<&RunningGateway>, config: Option<&Co
 }
 
 async fn health(running: &RunningGateway) -> Result<(), String> {
-    let request = Request::get(format!("{}/healthz", running.url)).body(Full::<Bytes>::default()).map_err(|e| e.to_string())?;
+    let request =
+        Request::get(format!("{}/healthz", running.url)).body(Full::<Bytes>::default()).map_err(|e| e.to_string())?;
     let client = running.client().map_err(|failure| failure.to_string())?;
     let answer = client.fetch(request, HEALTHY_WITHIN, 1 << 16).await.map_err(|error| error.to_string())?;
     match answer.status().as_u16() {
