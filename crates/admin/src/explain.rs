@@ -1,6 +1,7 @@
 //! `GET /explain`: whether somebody may see, use and follow an item, and which rule decides.
 
 use axum::Json;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query as Params, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -35,7 +36,15 @@ const KINDS: [(ListKind, &str); 4] = [
     (ListKind::Templates, "template"),
 ];
 
-pub(crate) async fn show(State(admin): State<AdminShared>, Params(query): Params<ExplainQuery>) -> Response {
+pub(crate) async fn show(
+    State(admin): State<AdminShared>,
+    query: Result<Params<ExplainQuery>, QueryRejection>,
+) -> Response {
+    let query = match query {
+        Ok(Params(query)) => query,
+        // In the form of every other fault: the extractor's own answer is plain text.
+        Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault.body_text()),
+    };
     let scope = match scope(&admin, &query) {
         Ok(scope) => scope,
         Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault),

@@ -9,6 +9,7 @@ use tidings_config::JwtSettings;
 use tidings_sync::Lock;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::SKEW;
 use crate::credential::Credential;
@@ -39,6 +40,8 @@ struct KeyReader {
     care: Lock<KeyCare>,
     /// Held by whoever reads them: one at a time, and those who come meanwhile wait for the same reading.
     reading: Arc<Mutex<()>>,
+    /// The last reading that nobody waited for. There is one at a time, by `reading`.
+    unawaited: Lock<Option<AbortOnDropHandle<()>>>,
 }
 
 impl JwtProvider {
@@ -77,6 +80,7 @@ impl ProviderKeys {
             published: ArcSwap::default(),
             care: Lock::default(),
             reading: Arc::default(),
+            unawaited: Lock::default(),
         }))
     }
 
@@ -91,7 +95,8 @@ impl ProviderKeys {
             if let Ok(guard) = Arc::clone(&self.0.reading).try_lock_owned() {
                 self.0.care.lock().begin(found, Instant::now());
                 // It ends by itself, with the time that one request may take.
-                tokio::spawn(Arc::clone(&self.0).read(guard));
+                let reading = tokio::spawn(Arc::clone(&self.0).read(guard));
+                *self.0.unawaited.lock() = Some(AbortOnDropHandle::new(reading));
             }
             return Ok(());
         }

@@ -31,7 +31,7 @@ async fn the_api_and_the_command_show_both_sides() {
     let resource = |uri: &str, followers: usize| {
         json!({
             "server": "one", "uri": format!("one+{uri}"), "server_uri": uri, "state": "active",
-            "own_connection": false, "followers": followers,
+            "own_connection": false, "followers": followers, "announced": 0, "announced_at": null,
         })
     };
     assert_eq!(shown["subscriptions"], json!([resource("file:///a", 2), resource("file:///b", 1)]));

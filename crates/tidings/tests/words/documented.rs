@@ -242,6 +242,7 @@ pages! {
     the_page_about_installing_works: "docs/installing.md";
     the_page_about_managing_servers_works: "docs/managing-servers.md";
     the_page_about_scripts_works: "docs/script-projects.md";
+    the_page_about_rules_works: "docs/policy.md";
     the_page_about_search_works: "docs/search.md";
     the_page_about_services_works: "docs/service.md";
     the_page_about_upgrading_works: "docs/upgrading.md";
