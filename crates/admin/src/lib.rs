@@ -54,7 +54,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tidings_engine::{AuditedDecision, Gateway};
-use tidings_identity::{ClientCertificate, Door, RefusedToken};
+use tidings_identity::{Authenticator, ClientCertificate, RefusedToken};
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
 use tidings_search::{SearchControl, ToolIndex};
@@ -76,8 +76,8 @@ struct AdminShared {
     connect: Vec<(String, String)>,
     entries: Option<Arc<dyn EntryCatalogue>>,
     desk: CallDesk,
-    clients: Door,
-    keys: Door,
+    clients: Authenticator,
+    keys: Authenticator,
 }
 
 /// The routes of the API. `openapi.json` describes each of them, and no other.
@@ -164,11 +164,11 @@ pub struct AdminParts {
     /// Where calls are tried.
     pub desk: CallDesk,
     /// Lets clients in, and counts what they have.
-    pub clients: Door,
+    pub clients: Authenticator,
 }
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
-pub fn router(parts: AdminParts, keys: Door, open: bool) -> Router {
+pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
     let AdminParts {
         gateway,
         registry,

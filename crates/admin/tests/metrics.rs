@@ -10,7 +10,7 @@ use axum::http::{Request, header};
 use tidings_admin::AdminParts;
 use tidings_config::{Config, ServerConfig};
 use tidings_engine::{AccessScope, Gateway, GatewayStart, Names, Origin, Principal, ServerPlan, Settings};
-use tidings_identity::{Door, DoorSettings, StaticToken};
+use tidings_identity::{Authenticator, AuthenticatorSettings, StaticToken};
 use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
 use tidings_proto::FieldView;
 use tidings_store::{ChangeLog, LogLimits, ServerTable, Store};
@@ -92,18 +92,18 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         entries: None,
         desk: tidings_admin::CallDesk::default(),
         audit: None,
-        clients: Door::default(),
+        clients: Authenticator::default(),
     }
 }
 
 /// `secret` is an admin's, `guest` is not.
-fn keys() -> Door {
+fn keys() -> Authenticator {
     let guest = AccessScope::new(vec!["*".to_owned()], false, |_, _| true);
     let tokens = vec![
         StaticToken::of("secret", Principal::new("owner", AccessScope::everything())),
         StaticToken::of("guest", Principal::new("guest", guest)),
     ];
-    Door::closed(DoorSettings { tokens, ..DoorSettings::default() })
+    Authenticator::closed(AuthenticatorSettings { tokens, ..AuthenticatorSettings::default() })
 }
 
 /// The status and content type of the metrics, asked for with this token.

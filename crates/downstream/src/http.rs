@@ -33,7 +33,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tidings_engine::{AuditedDecision, Gateway};
-use tidings_identity::{ClientCertificate, Door};
+use tidings_identity::{Authenticator, ClientCertificate};
 use tidings_wire::MessageBudget;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -61,7 +61,7 @@ const LONGEST_PATH: usize = 100;
 #[derive(Clone)]
 pub struct EndpointOptions {
     /// Who may come in.
-    pub door: Door,
+    pub authenticator: Authenticator,
     /// Whether only this machine can connect, so that foreign `Host` headers are an attack.
     pub loopback: bool,
     /// A host name by which only this machine reaches the gateway, besides `localhost` and the loopback addresses.
@@ -92,7 +92,7 @@ pub struct EndpointOptions {
 impl Default for EndpointOptions {
     fn default() -> Self {
         Self {
-            door: Door::default(),
+            authenticator: Authenticator::default(),
             loopback: true,
             own_name: None,
             max_sessions: 10_000,
@@ -159,7 +159,7 @@ pub async fn serve(
     connections.spawn(Arc::clone(&endpoint).end_unadmitted_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
     if let Some(tls) = &endpoint.options.tls {
-        connections.spawn(tls.clone().follow(endpoint.options.door.clone(), closing.clone()));
+        connections.spawn(tls.clone().follow(endpoint.options.authenticator.clone(), closing.clone()));
     }
     let accept = async |listener: EndpointListener| {
         loop {

@@ -17,7 +17,7 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// Whether its end has not come. One that was taken back is in no door any longer.
+    /// Whether its end has not come. One that was taken back is known to no authenticator any longer.
     pub(crate) fn is_good(&self) -> bool {
         // A token without an end costs no look at the clock.
         self.until.is_none_or(|until| SystemTime::now() < until)

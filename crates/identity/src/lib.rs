@@ -4,10 +4,10 @@
 //! providers, and the words of challenges. Not here: what a principal may see (`hub`), how tokens arrive (`downstream`), and the tokens that
 //! the gateway itself shows to servers (`login`).
 
+mod authenticator;
 mod book_table;
 mod client_certificate;
 mod credential;
-mod door;
 mod introspection;
 mod key_care;
 mod person;
@@ -18,9 +18,11 @@ mod ring_verifier;
 mod signed_token;
 mod static_token;
 
+pub use authenticator::{
+    Admission, Authenticator, AuthenticatorFollower, AuthenticatorSettings, Entrant, TokenQuestion,
+};
 pub use client_certificate::ClientCertificate;
 pub use credential::Credential;
-pub use door::{Admission, Door, DoorFollower, DoorSettings, Entrant, TokenQuestion};
 pub use resource::{METADATA, RefusedToken};
 pub use static_token::{StaticToken, sha256};
 

@@ -11,13 +11,13 @@ use super::*;
 const ISSUER: &str = "https://login.example";
 const AUDIENCE: &str = "https://gateway.example/mcp";
 
-struct Signer(EcdsaKeyPair);
+struct TokenSigner(EcdsaKeyPair);
 
 fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-impl Signer {
+impl TokenSigner {
     fn new() -> Self {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
@@ -79,7 +79,7 @@ fn reason(refused: Result<Map<String, Value>, RefusedToken>) -> &'static str {
 // identity 8.4
 #[test]
 fn a_token_that_its_provider_signed_for_us_is_good() {
-    let signer = Signer::new();
+    let signer = TokenSigner::new();
     let keys = keys(&[signer.jwk("1"), json!({"kty": "oct", "k": "AAAA"}), json!({"kty": "later"}), json!(3)]);
     assert_eq!(keys.0.len(), 1, "what is not understood is left out, and so is what everybody could sign with");
     assert_eq!(check(&signer.token(&header(), &claims()), &keys).expect("good")["sub"], "ada");
@@ -104,7 +104,7 @@ fn an_edwards_key_is_good_too() {
 // identity 8.4
 #[test]
 fn forged_tokens_are_refused() {
-    let (signer, thief) = (Signer::new(), Signer::new());
+    let (signer, thief) = (TokenSigner::new(), TokenSigner::new());
     let published = keys(&[signer.jwk("1")]);
     let unsigned = |algorithm: &str| {
         let header = json!({"alg": algorithm, "kid": "1"});
@@ -157,7 +157,7 @@ fn forged_tokens_are_refused() {
 // identity 8.4
 #[test]
 fn good_signatures_under_wrong_claims_are_refused() {
-    let signer = Signer::new();
+    let signer = TokenSigner::new();
     let published = keys(&[signer.jwk("1")]);
     let refused = |changes: Value| reason(check(&signer.token(&header(), &with(&changes)), &published));
     for audience in

@@ -7,7 +7,7 @@ use axum::routing::get;
 use tidings_config::{Config, QuotaSettings, glob_matches};
 use tidings_engine::{AccessScope, Principal, QuotaLimits};
 use tidings_hub::who::PersonFacts;
-use tidings_identity::{Door, DoorSettings, METADATA, StaticToken};
+use tidings_identity::{Authenticator, AuthenticatorSettings, METADATA, StaticToken};
 use tidings_inventory::WatchFault;
 
 use crate::policy;
@@ -16,9 +16,9 @@ use crate::policy;
 #[derive(Clone)]
 pub(crate) struct AccessControl {
     /// Opens the MCP endpoint.
-    pub(crate) clients: Door,
+    pub(crate) clients: Authenticator,
     /// The API, for those of them who are admins.
-    pub(crate) admins: Door,
+    pub(crate) admins: Authenticator,
     /// The key of the data directory.
     admin_token: String,
     /// The address of the gateway, as clients know it.
@@ -31,12 +31,12 @@ impl AccessControl {
     /// The configured tokens and providers, and the key of the data directory: whoever can read it is the owner of this gateway.
     pub(crate) fn new(config: &Config, admin_token: &str, base: &str) -> Self {
         let (admin_token, base) = (admin_token.to_owned(), base.to_owned());
-        let admins = Door::closed(settings(config, &admin_token, &base));
+        let admins = Authenticator::closed(settings(config, &admin_token, &base));
         // Without `[auth]` clients need no token, unless they are to have that of the data directory; the API, which changes the
         // gateway, always needs it.
         let clients = match config.auth.is_some() || config.gateway.asks_everybody {
             true => admins.clone(),
-            false => Door::open(Principal::local(), counted(config).map(limits)),
+            false => Authenticator::open(Principal::local(), counted(config).map(limits)),
         };
         for warning in warnings(config) {
             tracing::warn!("{warning}");
@@ -53,18 +53,18 @@ impl AccessControl {
         if config.auth.is_none() || !self.has_auth {
             return Ok(Box::new(|| {}));
         }
-        let (door, settings) = (self.admins.clone(), settings(config, &self.admin_token, &self.base));
+        let (authenticator, settings) = (self.admins.clone(), settings(config, &self.admin_token, &self.base));
         let warnings = warnings(config);
         Ok(Box::new(move || {
-            door.change(settings);
+            authenticator.change(settings);
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         }))
     }
 
     /// Where clients learn who gives them tokens (RFC 9728).
     pub(crate) fn metadata(&self) -> Router {
-        let door = self.clients.clone();
-        let show = async move || match door.resource_metadata() {
+        let authenticator = self.clients.clone();
+        let show = async move || match authenticator.resource_metadata() {
             // Open to every page, as the specification has it: nothing in it is a secret.
             Some(document) => {
                 let headers = [(header::CONTENT_TYPE, "application/json"), (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
@@ -76,7 +76,7 @@ impl AccessControl {
     }
 }
 
-fn settings(config: &Config, admin_token: &str, base: &str) -> DoorSettings {
+fn settings(config: &Config, admin_token: &str, base: &str) -> AuthenticatorSettings {
     // Rules can name its owner, too.
     let owner = PersonFacts { token: Some("local".to_owned()), ..PersonFacts::default() };
     let owner = Principal::new("local", AccessScope::everything().of_person(owner));
@@ -92,7 +92,7 @@ fn settings(config: &Config, admin_token: &str, base: &str) -> DoorSettings {
         let principal = Principal::new(&token.name, scope);
         tokens.push(StaticToken { principal, sha256: token.sha256, until: token.expires });
     }
-    DoorSettings {
+    AuthenticatorSettings {
         tokens,
         jwt: auth.jwt,
         introspection: auth.introspection,

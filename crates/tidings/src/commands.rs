@@ -118,7 +118,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         // Reached only when other options come first; see main.
         Some(CliCommand::Json { arguments }) => json(arguments),
         Some(CliCommand::Token { name, servers, admin, groups, expires, json }) => {
-            let request = token::TokenRequest { name, servers, admin: *admin, groups, expires: expires.as_deref() };
+            let request = token::NewToken { name, servers, admin: *admin, groups, expires: expires.as_deref() };
             token::run(&request, *json)
         }
         Some(CliCommand::Explain { who, groups, item, json }) => {

@@ -92,7 +92,7 @@ impl HttpEndpoint {
 
     /// Whether nobody is asked for a token, because only this machine can connect.
     pub(super) fn is_open_to_its_user(&self) -> bool {
-        self.options.loopback && self.options.door.is_open()
+        self.options.loopback && self.options.authenticator.is_open()
     }
 
     /// Pages of other sites may not drive this one.
@@ -112,7 +112,7 @@ impl HttpEndpoint {
     ) -> Result<Entrant<'_>, Box<Response<Body>>> {
         self.check_origin(headers).map_err(|refused| Box::new(refused.into()))?;
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let refused = match self.options.door.admit_with(authorization, certificate) {
+        let refused = match self.options.authenticator.admit_with(authorization, certificate) {
             Admission::In(entrant) => return Ok(entrant),
             Admission::Out(refused) => refused,
             // In a box: the way to a provider is long, and rarely gone.
@@ -130,7 +130,7 @@ impl HttpEndpoint {
         let headers = response.headers_mut();
         if matches!(refused, RefusedToken::Silent) {
             headers.insert(RETRY_AFTER, PROVIDER_AGAIN);
-        } else if let Ok(challenge) = HeaderValue::try_from(self.options.door.challenge(refused)) {
+        } else if let Ok(challenge) = HeaderValue::try_from(self.options.authenticator.challenge(refused)) {
             // RFC 9110 asks for it with every 401.
             headers.insert(WWW_AUTHENTICATE, challenge);
         }
@@ -290,13 +290,13 @@ impl HttpEndpoint {
 
     /// Ends the sessions of those who could not come in again: their token was taken away, or has expired.
     pub(super) async fn end_unadmitted_sessions(self: Arc<Self>, closing: CancellationToken) {
-        let mut follower = self.options.door.follow();
+        let mut follower = self.options.authenticator.follow();
         loop {
             tokio::select! {
                 () = follower.moved() => {}
                 () = closing.cancelled() => return,
             }
-            for session in self.sessions.take_out(|principal| !self.options.door.still_admits(principal)) {
+            for session in self.sessions.take_out(|principal| !self.options.authenticator.still_admits(principal)) {
                 self.end(&session);
             }
         }

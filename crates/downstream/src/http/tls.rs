@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tidings_folder_events::FileBell;
-use tidings_identity::{ClientCertificate, Door};
+use tidings_identity::{Authenticator, ClientCertificate};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -132,7 +132,7 @@ impl TlsEntrance {
     }
 
     /// Reads the files again whenever they may have changed, until the end.
-    pub(super) async fn follow(self, door: Door, closing: CancellationToken) {
+    pub(super) async fn follow(self, authenticator: Authenticator, closing: CancellationToken) {
         let files: BTreeSet<PathBuf> = self.0.files.all().map(Path::to_owned).collect();
         let mut bell = FileBell::new(LOOK);
         let mut told = None;
@@ -144,7 +144,7 @@ impl TlsEntrance {
             match read {
                 Ok(Ok(fresh)) => {
                     told = None;
-                    self.take(fresh, &door);
+                    self.take(fresh, &authenticator);
                 }
                 Ok(Err(fault)) => {
                     // Once, and not with every look.
@@ -164,7 +164,7 @@ impl TlsEntrance {
         }
     }
 
-    fn take(&self, mut fresh: TlsMaterial, door: &Door) {
+    fn take(&self, mut fresh: TlsMaterial, authenticator: &Authenticator) {
         let before = self.0.now.load_full();
         if before.read == fresh.read {
             return;
@@ -178,7 +178,7 @@ impl TlsEntrance {
         if !same_signers {
             // Connections first: none of them brings its old certificate again.
             before.signers_replaced.cancel();
-            door.look_at_certificates_anew();
+            authenticator.look_at_certificates_anew();
         }
         tracing::info!(cert = %self.0.files.cert.display(), "the certificate of TLS was read again");
     }

@@ -16,12 +16,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A gateway without servers behind the endpoint.
-struct Door {
+struct OpenEndpoint {
     address: SocketAddr,
     _stop: DropGuard,
 }
 
-impl Door {
+impl OpenEndpoint {
     async fn open(options: EndpointOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

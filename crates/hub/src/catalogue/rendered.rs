@@ -10,7 +10,7 @@ use tidings_wire::{ByteSpan, Digest, digest};
 use super::listing::LIST_END;
 use super::names::{RenamedItem, ShownNames};
 use super::offer::{OfferItem, ServerOffer};
-use super::screen::{OfferScreens, ScreenSource};
+use super::screen::{PolicyScreens, ScreenSource};
 use crate::ServerId;
 
 /// A server's offer under its public names.
@@ -21,7 +21,7 @@ pub(super) struct RenderedOffer {
     prompts: ShownNames,
     segments: [[OnceLock<Arc<OfferSegment>>; Revision::COUNT]; 4],
     /// What others see of it.
-    pub(super) screens: OfferScreens,
+    pub(super) screens: PolicyScreens,
     /// What this is the seen part of, if it is one.
     pub(super) source: Option<ScreenSource>,
 }

@@ -21,7 +21,7 @@ const KEPT: usize = 1024;
 
 /// What some people may do with the items of one server.
 #[derive(Debug)]
-pub(super) struct OfferScreen {
+pub(super) struct PolicyScreen {
     /// What they see; `None` where that is all of it.
     pub(super) seen: Option<Arc<RenderedOffer>>,
     /// What they may do, by list and by place among the sorted items.
@@ -30,13 +30,13 @@ pub(super) struct OfferScreen {
 
 /// The screens of one offer that somebody wanted, all of one policy.
 #[derive(Debug, Default)]
-pub(super) struct OfferScreens(Lock<ScreensOfPolicy>);
+pub(super) struct PolicyScreens(Lock<ScreensOfPolicy>);
 
 #[derive(Debug, Default)]
 struct ScreensOfPolicy {
     /// The number of the policy.
     policy: u32,
-    known: Vec<(FittingRules, Arc<OfferScreen>)>,
+    known: Vec<(FittingRules, Arc<PolicyScreen>)>,
 }
 
 /// Where the lists of a screened offer are cut out of.
@@ -54,12 +54,12 @@ pub(super) struct PartLimits {
     policy: Arc<AccessPolicy>,
     fitting: Arc<FittingRules>,
     /// For each offer of the part the whole of it, and what of it may be had; `None` where that is everything.
-    pub(super) screens: Vec<Option<(Arc<ServerOffer>, Arc<OfferScreen>)>>,
+    pub(super) screens: Vec<Option<(Arc<ServerOffer>, Arc<PolicyScreen>)>>,
 }
 
 impl RenderedOffer {
     /// What those may do with its items whom these rules are about.
-    fn screen(self: &Arc<Self>, policy: &AccessPolicy, fitting: &FittingRules) -> Arc<OfferScreen> {
+    fn screen(self: &Arc<Self>, policy: &AccessPolicy, fitting: &FittingRules) -> Arc<PolicyScreen> {
         // Rules about other servers tell nobody apart here.
         let fitting = policy.about_server(fitting, &self.offer.name);
         // Held while it is made, so that it is made once.
@@ -77,7 +77,7 @@ impl RenderedOffer {
         made
     }
 
-    fn make_screen(self: &Arc<Self>, policy: &AccessPolicy, fitting: &FittingRules) -> OfferScreen {
+    fn make_screen(self: &Arc<Self>, policy: &AccessPolicy, fitting: &FittingRules) -> PolicyScreen {
         let offer = &self.offer;
         let rules: Vec<&PolicyRule> = policy.rules_of(fitting).collect();
         let asks_hints = policy.asks_hints() && offer.trusts_annotations;
@@ -95,7 +95,7 @@ impl RenderedOffer {
         });
         let sees_all = rights.iter().flatten().all(|rights| rights.include(Rights::SEE));
         let seen = (!sees_all).then(|| Arc::new(self.without_unseen(&rights)));
-        OfferScreen { seen, rights }
+        PolicyScreen { seen, rights }
     }
 
     /// The offer with what may be seen of it.
@@ -132,7 +132,7 @@ impl ScreenSource {
     }
 }
 
-impl OfferScreen {
+impl PolicyScreen {
     fn rights(&self, kind: ListKind, place: usize) -> Rights {
         self.rights[kind as usize].get(place).copied().unwrap_or_default()
     }
@@ -171,7 +171,7 @@ impl PartLimits {
         server: &str,
         kind: ListKind,
         name: &str,
-        whole: Option<(&ServerOffer, &OfferScreen)>,
+        whole: Option<(&ServerOffer, &PolicyScreen)>,
     ) -> Rights {
         let facts = ItemFacts { server, kind, name, hints: None };
         let rights = self.policy.rights(&self.fitting, &facts);

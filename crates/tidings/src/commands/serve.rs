@@ -151,7 +151,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     say_what_is_missing(&data, &announced, not_kept);
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
     let options = EndpointOptions {
-        door: access.clients.clone(),
+        authenticator: access.clients.clone(),
         loopback: is_loopback,
         max_connections: limits::most_connections(),
         own_name: has_page.then(|| page.host().into()),

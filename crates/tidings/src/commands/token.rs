@@ -8,7 +8,7 @@ use crate::failure::CommandFailure;
 use crate::secret;
 
 /// What a token is for.
-pub(super) struct TokenRequest<'a> {
+pub(super) struct NewToken<'a> {
     pub(super) name: &'a str,
     pub(super) servers: &'a [String],
     pub(super) admin: bool,
@@ -16,8 +16,8 @@ pub(super) struct TokenRequest<'a> {
     pub(super) expires: Option<&'a str>,
 }
 
-pub(super) fn run(request: &TokenRequest<'_>, json: bool) -> Result<(), CommandFailure> {
-    let TokenRequest { name, servers, admin, groups, expires } = request;
+pub(super) fn run(request: &NewToken<'_>, json: bool) -> Result<(), CommandFailure> {
+    let NewToken { name, servers, admin, groups, expires } = request;
     let is_moment = |text: &str| text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::Date>().is_ok();
     if let Some(wrong) = expires.filter(|text| !is_moment(text)) {
         return Err(CommandFailure::Usage(format!(
@@ -43,13 +43,13 @@ pub(super) fn run(request: &TokenRequest<'_>, json: bool) -> Result<(), CommandF
     println!(
         "Put this into the list `tokens` of [auth] in the configuration; a gateway that runs takes it up at once:\n"
     );
-    println!("  {}", line(&TokenRequest { servers: &servers, ..*request }, &hash));
+    println!("  {}", line(&NewToken { servers: &servers, ..*request }, &hash));
     Ok(())
 }
 
 /// One element of `tokens`, in TOML.
-fn line(request: &TokenRequest<'_>, sha256: &str) -> String {
-    let TokenRequest { name, servers, admin, groups, expires } = request;
+fn line(request: &NewToken<'_>, sha256: &str) -> String {
+    let NewToken { name, servers, admin, groups, expires } = request;
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
     let (name, servers) = (quoted(name), list(servers));
@@ -74,8 +74,7 @@ mod tests {
         let servers = ["notes".to_owned(), "team-*".to_owned()];
         let groups = ["dev".to_owned()];
         let name = r#"a "b" \c"#;
-        let request =
-            TokenRequest { name, servers: &servers, admin: true, groups: &groups, expires: Some("2027-01-01") };
+        let request = NewToken { name, servers: &servers, admin: true, groups: &groups, expires: Some("2027-01-01") };
         let text = format!("[auth]\ntokens = [\n{}\n]\n", line(&request, &hash));
         let directory = tidings_testkit::TempDir::new();
         let path = directory.write("tidings.toml", &text);

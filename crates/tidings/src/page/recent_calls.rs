@@ -19,7 +19,7 @@ pub(super) struct RecentCalls(HashMap<String, Vec<u64>>);
 
 /// What is needed of a record.
 #[derive(Deserialize)]
-struct RecordedCall<'a> {
+struct TimedCall<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -41,7 +41,7 @@ impl RecentCalls {
     fn of(rows: &[ChangeRow]) -> Self {
         let mut calls: HashMap<String, Vec<u64>> = HashMap::new();
         for row in rows.iter().rev() {
-            let Ok(call) = serde_json::from_slice::<RecordedCall<'_>>(&row.json) else { continue };
+            let Ok(call) = serde_json::from_slice::<TimedCall<'_>>(&row.json) else { continue };
             let (Some(server), Some(micros)) = (call.server.filter(|_| call.kind == "call"), call.micros) else {
                 continue;
             };

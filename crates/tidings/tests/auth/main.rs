@@ -39,6 +39,15 @@ fn guarded() -> GatewayBuilder {
     quick(&auth(&[("all", &["*"], false), ("red", &["red"], false), ("blue", &["b*"], false), ("boss", &["*"], true)]))
 }
 
+/// The names in each of the four lists that a client sees.
+async fn everything(client: &Client) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for kind in ["tools", "prompts", "resources", "templates"] {
+        all.push(client.names(kind).await);
+    }
+    all
+}
+
 /// Short windows.
 fn quick(toml: &str) -> GatewayBuilder {
     Gateway::builder().toml(toml).quick().toml("resource_quiet = \"20ms\"\nresource_max_wait = \"200ms\"")

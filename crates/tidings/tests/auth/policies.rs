@@ -9,7 +9,7 @@ use tidings_testkit::{
     Client, Exchange, Gateway, GatewayBuilder, PendingExchange, Server, ServerBuilder, Tool, is_modern,
 };
 
-use crate::{both_eras, error_about, follow, hear, quick, told, with_token};
+use crate::{both_eras, error_about, everything, follow, hear, quick, told, with_token};
 
 const UPDATED: &str = "notifications/resources/updated";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -70,14 +70,6 @@ async fn with_other(gateway: GatewayBuilder, crm: &Server) -> (Server, Gateway) 
     let other = Server::builder("other").echo("echo").stdio().await;
     let gateway = gateway.server("crm", crm).server("other", &other).serve().await;
     (other, gateway)
-}
-
-async fn everything(client: &Client) -> Vec<Vec<String>> {
-    let mut all = Vec::new();
-    for kind in ["tools", "prompts", "resources", "templates"] {
-        all.push(client.names(kind).await);
-    }
-    all
 }
 
 // identity 8.8: each class its view, in both eras

@@ -3,15 +3,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::{Client, Exchange, Gateway, Server};
 
-use crate::{both_eras, error_about, full, guarded, red_and_blue, with_token};
-
-async fn everything(client: &Client) -> Vec<Vec<String>> {
-    let mut all = Vec::new();
-    for kind in ["tools", "prompts", "resources", "templates"] {
-        all.push(client.names(kind).await);
-    }
-    all
-}
+use crate::{both_eras, error_about, everything, full, guarded, red_and_blue, with_token};
 
 // issue 6.8; bridging 0.3
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The door: whom a request's `Authorization` header lets in, and what changes when the configuration does.
+//! The authenticator: whom a request's `Authorization` header lets in, and what changes when the configuration does.
 //!
 //! Known tokens are a lookup by digest, without a lock for those of the configuration and without waiting for all. Only a token that was not
 //! seen before may have to wait for its provider ([`TokenQuestion`]).
@@ -31,9 +31,9 @@ const REMEMBERED: usize = 20_000;
 /// How long a token may be: more than any provider makes, and less than the headers of a request.
 const LONGEST: usize = 12 << 10;
 
-/// What opens a door.
+/// What an authenticator lets people in by.
 #[derive(Clone, Default)]
-pub struct DoorSettings {
+pub struct AuthenticatorSettings {
     /// Tokens of the configuration.
     pub tokens: Vec<StaticToken>,
     /// Providers whose signed tokens are let in.
@@ -46,17 +46,17 @@ pub struct DoorSettings {
     pub base: String,
     /// Claims that rules ask for.
     pub claims: BTreeSet<String>,
-    /// What one person may have at a time, where that is counted. It stays as it is when the door is changed.
+    /// What one person may have at a time, where that is counted. It stays as it is when the authenticator is changed.
     pub quotas: Option<QuotaLimits>,
 }
 
-/// Who comes in. Clones are one door.
+/// Who comes in. Clones are one authenticator.
 #[derive(Clone)]
-pub struct Door(Arc<DoorState>);
+pub struct Authenticator(Arc<AuthenticatorState>);
 
-struct DoorState {
+struct AuthenticatorState {
     /// Nothing: nobody is asked, and everybody on the loopback interface is one person.
-    keys: Option<ArcSwap<DoorKeys>>,
+    keys: Option<ArcSwap<AuthenticatorKeys>>,
     local: Principal,
     books: Arc<BookTable>,
     /// Held while it is changed.
@@ -64,7 +64,7 @@ struct DoorState {
     changes: watch::Sender<()>,
 }
 
-struct DoorKeys {
+struct AuthenticatorKeys {
     tokens: HashMap<[u8; 32], Arc<Credential>>,
     providers: Vec<Arc<JwtProvider>>,
     introspection: Option<Arc<Introspection>>,
@@ -74,15 +74,15 @@ struct DoorKeys {
     remembered: Lock<HashMap<[u8; 32], RememberedToken>>,
     resource: ProtectedResource,
     books: Arc<BookTable>,
-    settings: DoorSettings,
+    settings: AuthenticatorSettings,
 }
 
 /// What a token was found to stand for, and until when that is not asked again, if that is before its end.
 type RememberedToken = (Arc<Credential>, Option<SystemTime>);
 
-/// Whoever follows a door.
-pub struct DoorFollower {
-    door: Door,
+/// Hears when what an authenticator lets in changes.
+pub struct AuthenticatorFollower {
+    authenticator: Authenticator,
     changes: watch::Receiver<()>,
 }
 
@@ -106,23 +106,23 @@ pub enum Admission<'d> {
 
 /// A token that nobody has asked about yet.
 pub struct TokenQuestion {
-    keys: Arc<DoorKeys>,
+    keys: Arc<AuthenticatorKeys>,
     token: String,
     digest: [u8; 32],
 }
 
-impl Default for Door {
+impl Default for Authenticator {
     fn default() -> Self {
         Self::open(Principal::local(), None)
     }
 }
 
-impl Door {
+impl Authenticator {
     /// Nobody is asked; everybody is this person, who may have so much.
     pub fn open(local: Principal, quotas: Option<QuotaLimits>) -> Self {
         let books = Arc::new(BookTable::new(quotas));
         let local = books.counted(local);
-        Self(Arc::new(DoorState {
+        Self(Arc::new(AuthenticatorState {
             keys: None,
             local,
             books,
@@ -132,11 +132,11 @@ impl Door {
     }
 
     /// These are let in, and nobody else.
-    pub fn closed(settings: DoorSettings) -> Self {
+    pub fn closed(settings: AuthenticatorSettings) -> Self {
         let books = Arc::new(BookTable::new(settings.quotas));
-        let keys = Some(ArcSwap::from_pointee(DoorKeys::new(settings, &books, None)));
+        let keys = Some(ArcSwap::from_pointee(AuthenticatorKeys::new(settings, &books, None)));
         let (local, changing, changes) = (Principal::local(), Lock::default(), watch::Sender::default());
-        Self(Arc::new(DoorState { keys, local, books, changing, changes }))
+        Self(Arc::new(AuthenticatorState { keys, local, books, changing, changes }))
     }
 
     /// What those have who came in, where that is counted.
@@ -190,12 +190,12 @@ impl Door {
         }
     }
 
-    /// What opens it from now on. What is good no longer is taken back. Only for a door that asks.
-    pub fn change(&self, settings: DoorSettings) {
+    /// What opens it from now on. What is good no longer is taken back. Only for an authenticator that asks.
+    pub fn change(&self, settings: AuthenticatorSettings) {
         let Some(keys) = &self.0.keys else { return };
         let _alone = self.0.changing.lock();
         let before = keys.load_full();
-        let after = Arc::new(DoorKeys::new(settings, &self.0.books, Some(&before)));
+        let after = Arc::new(AuthenticatorKeys::new(settings, &self.0.books, Some(&before)));
         keys.store(Arc::clone(&after));
         // After the store: whoever hears of its end and asks again finds the new keys.
         before.end_what_is_not_in(&after);
@@ -207,7 +207,7 @@ impl Door {
         let Some(keys) = &self.0.keys else { return };
         let _alone = self.0.changing.lock();
         let before = keys.load_full();
-        let mut after = DoorKeys::new(before.settings.clone(), &self.0.books, Some(&before));
+        let mut after = AuthenticatorKeys::new(before.settings.clone(), &self.0.books, Some(&before));
         after.certificates = CancellationToken::new();
         keys.store(Arc::new(after));
         before.certificates.cancel();
@@ -229,8 +229,8 @@ impl Door {
     }
 
     /// Hears of those who may not be able to come in any longer, from now on.
-    pub fn follow(&self) -> DoorFollower {
-        DoorFollower { door: self.clone(), changes: self.0.changes.subscribe() }
+    pub fn follow(&self) -> AuthenticatorFollower {
+        AuthenticatorFollower { authenticator: self.clone(), changes: self.0.changes.subscribe() }
     }
 
     /// What somebody who was not let in is told beside the status.
@@ -245,10 +245,10 @@ impl Door {
     }
 }
 
-impl DoorFollower {
+impl AuthenticatorFollower {
     /// Returns when something was changed, or a token has ended. Nothing is missed between two calls.
     pub async fn moved(&mut self) {
-        let Some(keys) = &self.door.0.keys else { return std::future::pending().await };
+        let Some(keys) = &self.authenticator.0.keys else { return std::future::pending().await };
         let now = SystemTime::now();
         let keys = keys.load_full();
         let ends = keys.tokens.values().filter_map(|token| token.until?.duration_since(now).ok());
@@ -322,8 +322,8 @@ impl TokenQuestion {
     }
 }
 
-impl DoorKeys {
-    fn new(settings: DoorSettings, books: &Arc<BookTable>, before: Option<&DoorKeys>) -> Self {
+impl AuthenticatorKeys {
+    fn new(settings: AuthenticatorSettings, books: &Arc<BookTable>, before: Option<&AuthenticatorKeys>) -> Self {
         let mut resource =
             ProtectedResource { base: settings.base.trim_end_matches('/').to_owned(), ..ProtectedResource::default() };
         let name = resource.name();
@@ -478,12 +478,12 @@ mod tests {
         StaticToken { until, ..StaticToken::of(&format!("secret-{name}"), Principal::new(name, scope)) }
     }
 
-    fn settings(tokens: Vec<StaticToken>) -> DoorSettings {
-        DoorSettings { tokens, ..DoorSettings::default() }
+    fn settings(tokens: Vec<StaticToken>) -> AuthenticatorSettings {
+        AuthenticatorSettings { tokens, ..AuthenticatorSettings::default() }
     }
 
-    fn name(door: &Door, authorization: &str) -> Option<String> {
-        match door.admit(Some(authorization.as_bytes())) {
+    fn name(authenticator: &Authenticator, authorization: &str) -> Option<String> {
+        match authenticator.admit(Some(authorization.as_bytes())) {
             Admission::In(entrant) => Some(entrant.name.to_string()),
             _ => None,
         }
@@ -492,21 +492,28 @@ mod tests {
     // issue 6.8
     #[test]
     fn a_token_opens_for_its_owner_and_nothing_else_opens() {
-        let door = Door::closed(settings(vec![token("a", None), token("b", None)]));
-        assert_eq!(name(&door, "Bearer secret-a").as_deref(), Some("a"));
-        assert_eq!(name(&door, "bearer  secret-b ").as_deref(), Some("b"), "the scheme in any case, spaces around");
+        let authenticator = Authenticator::closed(settings(vec![token("a", None), token("b", None)]));
+        assert_eq!(name(&authenticator, "Bearer secret-a").as_deref(), Some("a"));
+        assert_eq!(
+            name(&authenticator, "bearer  secret-b ").as_deref(),
+            Some("b"),
+            "the scheme in any case, spaces around"
+        );
         for wrong in ["", "Bearer", "Bearer ", "secret-a", "Basic secret-a", "Bearer secret-", "Bearer secret-ab"] {
-            assert_eq!(name(&door, wrong), None, "{wrong:?}");
+            assert_eq!(name(&authenticator, wrong), None, "{wrong:?}");
         }
-        assert!(matches!(door.admit(None), Admission::Out(RefusedToken::Missing)));
-        assert!(matches!(door.admit(Some(b"Bearer \xff")), Admission::Out(_)));
+        assert!(matches!(authenticator.admit(None), Admission::Out(RefusedToken::Missing)));
+        assert!(matches!(authenticator.admit(Some(b"Bearer \xff")), Admission::Out(_)));
     }
 
     // issue 6.8
     #[test]
     fn no_tokens_is_not_an_empty_list_of_them() {
-        assert!(matches!(Door::default().admit(None), Admission::In(person) if person.is_admin()), "nobody is asked");
-        let shut = Door::closed(DoorSettings::default());
+        assert!(
+            matches!(Authenticator::default().admit(None), Admission::In(person) if person.is_admin()),
+            "nobody is asked"
+        );
+        let shut = Authenticator::closed(AuthenticatorSettings::default());
         assert!(matches!(shut.admit(None), Admission::Out(_)), "nobody comes in");
     }
 
@@ -514,16 +521,16 @@ mod tests {
     #[test]
     fn a_person_has_one_count_also_after_the_door_was_changed() {
         let quotas = QuotaLimits { calls: 1, listens: 1, sessions: 1, subscriptions: 1, message_memory: 0 };
-        let with = |until| DoorSettings { quotas: Some(quotas), ..settings(vec![token("a", until)]) };
-        let door = Door::closed(with(None));
-        let book = |door: &Door| match door.admit(Some(b"Bearer secret-a")) {
+        let with = |until| AuthenticatorSettings { quotas: Some(quotas), ..settings(vec![token("a", until)]) };
+        let authenticator = Authenticator::closed(with(None));
+        let book = |authenticator: &Authenticator| match authenticator.admit(Some(b"Bearer secret-a")) {
             Admission::In(entrant) => Arc::clone(entrant.book().expect("a book")),
             _ => panic!("a is not let in"),
         };
-        let before = book(&door);
-        door.change(with(Some(SystemTime::now() + Duration::from_secs(60))));
-        assert!(Arc::ptr_eq(&before, &book(&door)) && door.books().len() == 1);
-        assert!(Door::default().books().is_empty(), "nobody is counted who is alone");
+        let before = book(&authenticator);
+        authenticator.change(with(Some(SystemTime::now() + Duration::from_secs(60))));
+        assert!(Arc::ptr_eq(&before, &book(&authenticator)) && authenticator.books().len() == 1);
+        assert!(Authenticator::default().books().is_empty(), "nobody is counted who is alone");
     }
 
     // identity 2
@@ -536,10 +543,12 @@ mod tests {
             groups: vec!["ci".to_owned()],
         };
         let shown = |name: &str, until| ClientCertificate { name: name.to_owned(), until, digest: sha256(name) };
-        let with =
-            |rules: Vec<CertificateSettings>| DoorSettings { certificates: rules, ..settings(vec![token("a", None)]) };
-        let door = Door::closed(with(vec![rule("ops", true), rule("*.ci", false)]));
-        let enter = |certificate: &ClientCertificate, authorization: Option<&str>| match door
+        let with = |rules: Vec<CertificateSettings>| AuthenticatorSettings {
+            certificates: rules,
+            ..settings(vec![token("a", None)])
+        };
+        let authenticator = Authenticator::closed(with(vec![rule("ops", true), rule("*.ci", false)]));
+        let enter = |certificate: &ClientCertificate, authorization: Option<&str>| match authenticator
             .admit_with(authorization.map(str::as_bytes), Some(certificate))
         {
             Admission::In(Entrant::Known(credential)) => Some(credential),
@@ -558,15 +567,15 @@ mod tests {
             Some("a")
         );
         // Other rules end what the certificates opened, and no token.
-        assert!(door.still_admits(&ops.principal));
-        door.change(with(vec![rule("ops", true), rule("*.ci", false)]));
+        assert!(authenticator.still_admits(&ops.principal));
+        authenticator.change(with(vec![rule("ops", true), rule("*.ci", false)]));
         assert!(!ops.ended.is_cancelled(), "the same rules");
-        door.look_at_certificates_anew();
-        assert!(ops.ended.is_cancelled() && door.still_admits(&ops.principal));
-        door.change(with(vec![rule("ops", false)]));
-        assert!(!door.still_admits(&ops.principal), "with other rights they are somebody else");
+        authenticator.look_at_certificates_anew();
+        assert!(ops.ended.is_cancelled() && authenticator.still_admits(&ops.principal));
+        authenticator.change(with(vec![rule("ops", false)]));
+        assert!(!authenticator.still_admits(&ops.principal), "with other rights they are somebody else");
         assert!(matches!(
-            Door::default().admit_with(None, Some(&shown("ops", None))),
+            Authenticator::default().admit_with(None, Some(&shown("ops", None))),
             Admission::In(Entrant::Local(_))
         ));
     }
@@ -574,25 +583,28 @@ mod tests {
     // identity 2
     #[tokio::test(start_paused = true)]
     async fn a_token_that_is_taken_away_ends_what_it_opened_and_the_others_go_on() {
-        let door = Door::closed(settings(vec![token("a", None), token("b", None)]));
-        let of = |name: &str| match door.admit(Some(format!("Bearer secret-{name}").as_bytes())) {
+        let authenticator = Authenticator::closed(settings(vec![token("a", None), token("b", None)]));
+        let of = |name: &str| match authenticator.admit(Some(format!("Bearer secret-{name}").as_bytes())) {
             Admission::In(Entrant::Known(credential)) => credential,
             _ => panic!("{name} is not let in"),
         };
         let (a, b) = (of("a"), of("b"));
-        let mut follower = door.follow();
-        door.change(settings(vec![token("a", None)]));
+        let mut follower = authenticator.follow();
+        authenticator.change(settings(vec![token("a", None)]));
         follower.moved().await;
         b.over().await;
         assert!(!a.ended.is_cancelled());
-        assert!(door.still_admits(&a.principal) && !door.still_admits(&b.principal));
-        assert_eq!((name(&door, "Bearer secret-a").is_some(), name(&door, "Bearer secret-b")), (true, None));
+        assert!(authenticator.still_admits(&a.principal) && !authenticator.still_admits(&b.principal));
+        assert_eq!(
+            (name(&authenticator, "Bearer secret-a").is_some(), name(&authenticator, "Bearer secret-b")),
+            (true, None)
+        );
         let ended = SystemTime::now() - Duration::from_secs(1);
-        door.change(settings(vec![token("a", Some(ended))]));
+        authenticator.change(settings(vec![token("a", Some(ended))]));
         assert!(a.ended.is_cancelled(), "the same token with another end is another");
-        assert!(!door.still_admits(&a.principal));
+        assert!(!authenticator.still_admits(&a.principal));
         assert!(matches!(
-            door.admit(Some(b"Bearer secret-a")),
+            authenticator.admit(Some(b"Bearer secret-a")),
             Admission::Out(RefusedToken::Invalid("the token has expired"))
         ));
     }
