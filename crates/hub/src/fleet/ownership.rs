@@ -1,0 +1,343 @@
+//! Who runs which server.
+//!
+//! ```text
+//! Away ─owner gone─▶ Wanting ─rank × 100 ms─▶ Claiming ─entry holds─▶ Owner(epoch) ─nothing proves it─▶ in doubt
+//!   ▲                                             │ void                  ▲                                  │
+//!   ├─────────────────────────────────────────────┘                       └─ back, same epoch: list all ─────┤
+//!   └─ drained, ended ◀─ Retiring ◀─ newer epoch in the log ─────────────────────────────────────────────────┘
+//! ```
+//!
+//! That somebody seems to be gone is only a reason to claim; whether a claim holds is decided by the log, for everybody alike.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::entry::IsolationRule;
+use super::fold::{FleetServer, FleetState};
+use super::members::FleetMembers;
+use super::{BlobHash, FleetServerName, OwnerEpoch, ReplicaId, ReplicaName};
+
+/// Replicas claim one after the other, those that are to have a server first: mostly one entry is written.
+const RANK_STEP: Duration = Duration::from_millis(100);
+/// A claim that nothing became of is written again; the second copy is void.
+const CLAIM_AGAIN: Duration = Duration::from_secs(2);
+/// The next owner of a server of which there may be only one waits this long after its claim, unless the former said that it ended it.
+const FORMER_ENDS: Duration = Duration::from_secs(3);
+/// How long calls of a server that has another owner may still take.
+const DRAIN: Duration = Duration::from_secs(30);
+/// A replica on which a server did not start leaves it to others for this long.
+const UNFIT: Duration = Duration::from_secs(60);
+
+/// What the owner of processes has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnershipCommand {
+    /// Write that this replica owns the server, ending this epoch.
+    Claim {
+        /// Which one.
+        server: FleetServerName,
+        /// The epoch to end.
+        epoch: OwnerEpoch,
+    },
+    /// Write that nobody owns it, once its process has ended.
+    Release {
+        /// Which one.
+        server: FleetServerName,
+        /// The epoch to end.
+        epoch: OwnerEpoch,
+    },
+    /// Start it and list everything.
+    Start {
+        /// Which one.
+        server: FleetServerName,
+        /// The epoch for its offers.
+        epoch: OwnerEpoch,
+    },
+    /// List everything again: what it said meanwhile could not be committed.
+    ListAll {
+        /// Which one.
+        server: FleetServerName,
+        /// The epoch for its offers.
+        epoch: OwnerEpoch,
+    },
+    /// Let its calls finish, and take no more.
+    Retire(FleetServerName),
+    /// End its process now.
+    End(FleetServerName),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnershipPhase {
+    Wanting { at: Instant, epoch: OwnerEpoch },
+    Claiming { epoch: OwnerEpoch, again: Instant, released: bool },
+    Starting { epoch: OwnerEpoch, at: Instant },
+    Running { epoch: OwnerEpoch },
+    Doubt { epoch: OwnerEpoch, stopped: bool },
+    Retiring { until: Instant },
+}
+
+/// What is known when a server is looked at.
+#[derive(Clone, Copy)]
+struct OwnershipFacts<'a> {
+    state: &'a FleetState,
+    members: &'a FleetMembers,
+    now: Instant,
+}
+
+/// Which servers this replica runs.
+#[derive(Clone, Debug)]
+pub struct FleetOwnership {
+    me: ReplicaId,
+    labels: Vec<String>,
+    config: BlobHash,
+    phases: BTreeMap<FleetServerName, OwnershipPhase>,
+    unfit: BTreeMap<FleetServerName, Instant>,
+    leaving: bool,
+}
+
+impl FleetOwnership {
+    /// Owns nothing.
+    pub fn new(me: ReplicaId, labels: Vec<String>, config: BlobHash) -> Self {
+        Self { me, labels, config, phases: BTreeMap::new(), unfit: BTreeMap::new(), leaving: false }
+    }
+
+    /// The epoch in which this replica may commit for a server and take calls of others for it.
+    pub fn serves(&self, server: &FleetServerName) -> Option<OwnerEpoch> {
+        match self.phases.get(server)? {
+            OwnershipPhase::Running { epoch } => Some(*epoch),
+            _ => None,
+        }
+    }
+
+    /// How many servers this replica runs.
+    pub fn owned(&self) -> usize {
+        let runs = |phase: &&OwnershipPhase| {
+            matches!(
+                phase,
+                OwnershipPhase::Running { .. } | OwnershipPhase::Starting { .. } | OwnershipPhase::Doubt { .. }
+            )
+        };
+        self.phases.values().filter(runs).count()
+    }
+
+    /// Looks at every server. Called with every beat, before anything is read after a pause, and when entries about servers were applied.
+    pub fn tick(&mut self, state: &FleetState, members: &FleetMembers, now: Instant) -> Vec<OwnershipCommand> {
+        let mut commands = Vec::new();
+        self.unfit.retain(|_, until| *until > now);
+        let removed: Vec<_> = self.phases.keys().filter(|name| !state.servers().contains_key(*name)).cloned().collect();
+        for name in removed {
+            if !matches!(
+                self.phases.remove(&name),
+                Some(OwnershipPhase::Wanting { .. } | OwnershipPhase::Claiming { .. })
+            ) {
+                commands.push(OwnershipCommand::End(name));
+            }
+        }
+        for (name, server) in state.servers() {
+            self.look(name, server, OwnershipFacts { state, members, now }, &mut commands);
+        }
+        commands
+    }
+
+    /// Looks at one server, of which an entry was applied.
+    pub fn applied(
+        &mut self,
+        name: &FleetServerName,
+        state: &FleetState,
+        members: &FleetMembers,
+        now: Instant,
+    ) -> Vec<OwnershipCommand> {
+        let mut commands = Vec::new();
+        if let Some(server) = state.servers().get(name) {
+            self.look(name, server, OwnershipFacts { state, members, now }, &mut commands);
+        }
+        commands
+    }
+
+    /// A server did not start here: others may try.
+    pub fn start_failed(&mut self, name: &FleetServerName, now: Instant) -> Vec<OwnershipCommand> {
+        self.unfit.insert(name.clone(), now + UNFIT);
+        match self.phases.get(name) {
+            Some(OwnershipPhase::Running { epoch }) => {
+                let epoch = *epoch;
+                vec![OwnershipCommand::End(name.clone()), OwnershipCommand::Release { server: name.clone(), epoch }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// This replica ends: everything it runs is ended and given up, so that nobody has to wait.
+    pub fn leave(&mut self) -> Vec<OwnershipCommand> {
+        self.leaving = true;
+        let mut commands = Vec::new();
+        for (name, phase) in std::mem::take(&mut self.phases) {
+            let server = name.clone();
+            match phase {
+                OwnershipPhase::Starting { epoch, .. }
+                | OwnershipPhase::Running { epoch }
+                | OwnershipPhase::Doubt { epoch, .. } => {
+                    commands.push(OwnershipCommand::End(name));
+                    commands.push(OwnershipCommand::Release { server, epoch });
+                }
+                OwnershipPhase::Retiring { .. } => commands.push(OwnershipCommand::End(name)),
+                OwnershipPhase::Wanting { .. } | OwnershipPhase::Claiming { .. } => {}
+            }
+        }
+        commands
+    }
+
+    fn look(
+        &mut self,
+        name: &FleetServerName,
+        server: &FleetServer,
+        facts: OwnershipFacts<'_>,
+        commands: &mut Vec<OwnershipCommand>,
+    ) {
+        if self.leaving {
+            return;
+        }
+        let phase = self.phases.remove(name);
+        let mine = server.owner.as_ref() == Some(&self.me);
+        let next = if mine {
+            Some(self.owning(name, server, phase, facts, commands))
+        } else {
+            self.elsewhere(name, server, phase, facts, commands)
+        };
+        if let Some(next) = next {
+            self.phases.insert(name.clone(), next);
+        }
+    }
+
+    /// The log says that this replica owns the server.
+    fn owning(
+        &self,
+        name: &FleetServerName,
+        server: &FleetServer,
+        phase: Option<OwnershipPhase>,
+        facts: OwnershipFacts<'_>,
+        commands: &mut Vec<OwnershipCommand>,
+    ) -> OwnershipPhase {
+        let OwnershipFacts { state, members, now } = facts;
+        let epoch = server.epoch;
+        let stops = server.on_isolation() == IsolationRule::Stop;
+        let doubt = members.is_in_doubt(now);
+        match phase {
+            Some(OwnershipPhase::Running { epoch: of }) if of == epoch => {
+                if !doubt {
+                    return OwnershipPhase::Running { epoch };
+                }
+                if stops {
+                    commands.push(OwnershipCommand::End(name.clone()));
+                }
+                OwnershipPhase::Doubt { epoch, stopped: stops }
+            }
+            Some(OwnershipPhase::Doubt { epoch: of, stopped }) if of == epoch => {
+                // The end of the log has to be applied first: a newer epoch may stand in it.
+                if doubt || state.sequence() < members.head() {
+                    return OwnershipPhase::Doubt { epoch, stopped };
+                }
+                let server = name.clone();
+                commands.push(if stopped {
+                    OwnershipCommand::Start { server, epoch }
+                } else {
+                    OwnershipCommand::ListAll { server, epoch }
+                });
+                OwnershipPhase::Running { epoch }
+            }
+            Some(OwnershipPhase::Starting { epoch: of, at }) if of == epoch => {
+                if now < at || doubt {
+                    return OwnershipPhase::Starting { epoch, at };
+                }
+                commands.push(OwnershipCommand::Start { server: name.clone(), epoch });
+                OwnershipPhase::Running { epoch }
+            }
+            former => {
+                if matches!(former, Some(OwnershipPhase::Retiring { .. })) {
+                    commands.push(OwnershipCommand::End(name.clone()));
+                }
+                let released = matches!(former, Some(OwnershipPhase::Claiming { released: true, .. }));
+                if stops && !released {
+                    return OwnershipPhase::Starting { epoch, at: now + FORMER_ENDS };
+                }
+                commands.push(OwnershipCommand::Start { server: name.clone(), epoch });
+                OwnershipPhase::Running { epoch }
+            }
+        }
+    }
+
+    /// The log says that somebody else owns the server, or nobody.
+    fn elsewhere(
+        &self,
+        name: &FleetServerName,
+        server: &FleetServer,
+        phase: Option<OwnershipPhase>,
+        facts: OwnershipFacts<'_>,
+        commands: &mut Vec<OwnershipCommand>,
+    ) -> Option<OwnershipPhase> {
+        let OwnershipFacts { state, members, now } = facts;
+        let epoch = server.epoch;
+        let wanted = server.owner.as_ref().is_none_or(|owner| members.is_gone(owner, now));
+        match phase {
+            Some(OwnershipPhase::Running { .. } | OwnershipPhase::Doubt { .. }) => {
+                // Of a server of which there may be only one, the next owner counts on its end.
+                if server.on_isolation() == IsolationRule::Stop {
+                    commands.push(OwnershipCommand::End(name.clone()));
+                    return None;
+                }
+                commands.push(OwnershipCommand::Retire(name.clone()));
+                Some(OwnershipPhase::Retiring { until: now + DRAIN })
+            }
+            Some(OwnershipPhase::Retiring { until }) if now < until => Some(OwnershipPhase::Retiring { until }),
+            Some(OwnershipPhase::Retiring { .. }) => {
+                commands.push(OwnershipCommand::End(name.clone()));
+                None
+            }
+            Some(OwnershipPhase::Wanting { at, epoch: of }) if wanted && of == epoch => {
+                if now < at || members.is_in_doubt(now) {
+                    return Some(OwnershipPhase::Wanting { at, epoch });
+                }
+                commands.push(OwnershipCommand::Claim { server: name.clone(), epoch });
+                let released = server.owner.is_none();
+                Some(OwnershipPhase::Claiming { epoch, again: now + CLAIM_AGAIN, released })
+            }
+            Some(OwnershipPhase::Claiming { epoch: of, again, released }) if wanted && of == epoch => {
+                if now < again {
+                    return Some(OwnershipPhase::Claiming { epoch, again, released });
+                }
+                commands.push(OwnershipCommand::Claim { server: name.clone(), epoch });
+                Some(OwnershipPhase::Claiming { epoch, again: now + CLAIM_AGAIN, released })
+            }
+            _ if wanted => {
+                let rank = self.rank(name, server, state, members)?;
+                Some(OwnershipPhase::Wanting { at: now + RANK_STEP * rank, epoch })
+            }
+            _ => None,
+        }
+    }
+
+    /// This replica's place among those that may run the server, by rendezvous hashing: a replica that comes or goes moves only its own.
+    fn rank(
+        &self,
+        name: &FleetServerName,
+        server: &FleetServer,
+        state: &FleetState,
+        members: &FleetMembers,
+    ) -> Option<u32> {
+        let has = |labels: &[String]| server.planned.placement.iter().all(|label| labels.contains(label));
+        let in_force = |config: BlobHash| !server.from_file || state.config().is_none_or(|force| force == config);
+        if self.unfit.contains_key(name) || !has(&self.labels) || !in_force(self.config) {
+            return None;
+        }
+        let mine = weight(name, &self.me.name);
+        let fits = members.live().filter(|beat| !beat.leaving && has(&beat.labels) && in_force(beat.config));
+        let before = fits.filter(|beat| weight(name, &beat.replica.name) > mine).count();
+        u32::try_from(before).ok()
+    }
+}
+
+fn weight(server: &FleetServerName, replica: &ReplicaName) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(server.as_str().as_bytes());
+    hasher.update(&[0]);
+    hasher.update(replica.as_str().as_bytes());
+    *hasher.finalize().as_bytes()
+}

@@ -1,0 +1,58 @@
+//! Defects that are planted to see that the checks find them.
+
+/// What is wrong with the replicas of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlantedDefect {
+    None,
+    /// Lists are answered without asking for the end of the log.
+    NoIndex,
+    /// A leader without a majority is believed.
+    AnyLeader,
+    /// What was answered unconfirmed is not owed again.
+    NoEcho,
+    /// Nobody answers for what a replica that is gone answered.
+    NoEchoForGone,
+    /// Entries of former epochs hold.
+    NoFencing,
+    /// Second copies of entries hold.
+    CopiesHold,
+    /// One replica judges an entry differently.
+    OwnJudgement,
+    /// A call that may have run is sent again.
+    SentAgain,
+    /// Copies of requests are carried out.
+    CopiesRun,
+    /// Requests that waited for long are carried out.
+    OldRuns,
+    /// A server of which there may be one goes on while its owner is in doubt.
+    GoesOn,
+    /// Own beats are proof enough of being the owner.
+    BeatsAlone,
+    /// What a server said while its owner was in doubt is not looked at.
+    NoListAll,
+    /// Nobody begins a log anew that lost its end.
+    NoGenesis,
+    /// Frames that are missing are not asked for.
+    NoRepair,
+    /// A change is told when it is written, and not when it can be read.
+    TellsEarly,
+}
+
+pub(crate) const ALL_DEFECTS: [PlantedDefect; 16] = [
+    PlantedDefect::NoIndex,
+    PlantedDefect::AnyLeader,
+    PlantedDefect::NoEcho,
+    PlantedDefect::NoEchoForGone,
+    PlantedDefect::NoFencing,
+    PlantedDefect::CopiesHold,
+    PlantedDefect::OwnJudgement,
+    PlantedDefect::SentAgain,
+    PlantedDefect::CopiesRun,
+    PlantedDefect::OldRuns,
+    PlantedDefect::GoesOn,
+    PlantedDefect::BeatsAlone,
+    PlantedDefect::NoListAll,
+    PlantedDefect::NoGenesis,
+    PlantedDefect::NoRepair,
+    PlantedDefect::TellsEarly,
+];
