@@ -79,14 +79,14 @@ async function ready() {
   }
 }
 
-async function connect(era, road) {
+async function connect(era, road, path = '/mcp') {
   const mode = era === 'modern' ? { pin: MODERN } : 'legacy';
   const capabilities = { extensions: { [EXTENSION_ID]: { mimeTypes: [RESOURCE_MIME_TYPE] } } };
   const client = new Client({ name: 'host', version: '1.0.0' }, { versionNegotiation: { mode }, capabilities });
   const stdio = ['stdio', '--config', config, '--data', join(options.directory, `${era}-stdio`)];
   const transport =
     road === 'http'
-      ? new StreamableHTTPClientTransport(new URL(`${base}/mcp`))
+      ? new StreamableHTTPClientTransport(new URL(`${base}${path}`))
       : new StdioClientTransport({ command: options.tidings, args: stdio, stderr: 'ignore' });
   await client.connect(transport);
   return client;
@@ -116,8 +116,22 @@ async function isCalled(client, name, app) {
   assert(!result.isError && app.called(result), JSON.stringify(result));
 }
 
+/** Alone, a server has its own identity, names and URIs, and nothing else is there. */
+async function isAlone(client, name, app) {
+  assert(client.getServerVersion().name !== 'tidings', JSON.stringify(client.getServerVersion()));
+  const { tools } = await client.listTools();
+  const uri = app.uri.replace(`ui://${name}/`, 'ui://');
+  const shows = tools.filter((tool) => getToolUiResourceUri(tool) === uri).map((tool) => tool.name);
+  assert(String(shows.sort()) === String(app.shows), `${shows} name ${uri}`);
+  assert(tools.every((tool) => !tool.name.includes('__') && tool.name !== 'call_tool'), JSON.stringify(tools));
+  const { contents } = await client.readResource({ uri });
+  assert(contents[0].uri === uri && contents[0].text === app.html, 'the page is another');
+  const result = await client.callTool({ name: app.main, arguments: {} });
+  assert(!result.isError && app.called(result), JSON.stringify(result));
+}
+
 /** The page calls tools by the names that its server gave them: it knows nothing of a gateway. */
-async function works(client, name, app) {
+async function works(client, name, app, prefix = `${name}__`) {
   const [inside, outside] = InMemoryTransport.createLinkedPair();
   const bridge = new AppBridge(client, { name: 'host', version: '1.0.0' }, { serverTools: {}, serverResources: {} });
   const view = new App({ name, version: '1.0.0' }, {}, { autoResize: false });
@@ -130,10 +144,10 @@ async function works(client, name, app) {
   await view.connect(inside);
   await initialized;
   await bridge.sendToolInput({ arguments: {} });
-  await bridge.sendToolResult(await client.callTool({ name: `${name}__${app.main}`, arguments: {} }));
+  await bridge.sendToolResult(await client.callTool({ name: `${prefix}${app.main}`, arguments: {} }));
   await sleep(0);
   assert(results.length === 1 && app.called(results[0]), `the page was shown ${JSON.stringify(results)}`);
-  for (const tool of [`${name}__${app.own}`, app.own]) {
+  for (const tool of [`${prefix}${app.own}`, app.own]) {
     const answer = await view.callServerTool({ name: tool, arguments: {} });
     assert(!answer.isError && answer.content.length > 0, `${tool}: ${JSON.stringify(answer)}`);
   }
@@ -160,6 +174,15 @@ try {
         await check(`${what}: works in its page`, () => works(client, name, app), CHECK_SECONDS);
       }
       await check(`server without apps, npm ${era} client over ${road}`, () => isUnaffected(client), CHECK_SECONDS);
+      await client.close();
+    }
+  }
+  for (const era of ['legacy', 'modern']) {
+    for (const [name, app] of Object.entries(APPS)) {
+      const client = await connect(era, 'http', `/mcp/s/${name}`);
+      const what = `app of ${name}, npm ${era} client of that server alone`;
+      await check(`${what}: found, read, called`, () => isAlone(client, name, app), CHECK_SECONDS);
+      await check(`${what}: works in its page`, () => works(client, name, app, ''), CHECK_SECONDS);
       await client.close();
     }
   }

@@ -100,6 +100,10 @@ class Tab:
         self.command("Page.navigate", url=address)
         self.until("!window.before && document.readyState === 'complete'", address)
 
+    def show(self) -> None:
+        """Brings the tab to the front: nobody looks at the others."""
+        self.command("Page.bringToFront")
+
     def key(self, key: str, code: int = 0) -> None:
         text = {"text": key} if len(key) == 1 else ({"text": "\r"} if key == "Enter" else {})
         self.command("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { provide } from './login_provider.mjs';
+import { browse, provide } from './login_provider.mjs';
 import { MODERN, assert, check, finish, freePort, load, options } from './npm_story.mjs';
 
 const CHECK_SECONDS = 60;
@@ -80,27 +80,6 @@ async function run(...args) {
 }
 
 const state = async (name = 'crm') => JSON.parse((await run('servers', name, '--json')).text);
-
-/** Follows redirects as a browser does, with the cookies of each place. */
-async function browse(url, jar = new Map(), form = undefined) {
-  for (let hops = 0; hops < 20; hops++) {
-    const { host } = new URL(url);
-    const cookies = [...(jar.get(host) ?? new Map())].map(([name, value]) => `${name}=${value}`).join('; ');
-    const sent = form ? { method: 'POST', body: new URLSearchParams(form) } : {};
-    form = undefined;
-    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { cookie: cookies } : {}, ...sent });
-    if (!jar.has(host)) jar.set(host, new Map());
-    for (const line of page.headers.getSetCookie()) {
-      const [pair] = line.split(';');
-      const at = pair.indexOf('=');
-      jar.get(host).set(pair.slice(0, at), pair.slice(at + 1));
-    }
-    const to = page.headers.get('location');
-    if (!to) return { url, status: page.status, text: await page.text() };
-    url = new URL(to, url).href;
-  }
-  throw new Error('it leads in circles');
-}
 
 /** Begins a login by the command, and gives what it said first. */
 async function begin(name = 'crm', ...more) {

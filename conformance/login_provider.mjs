@@ -62,7 +62,9 @@ export async function provide() {
   async function agree(req, res) {
     const { prompt, params, session } = await provider.interactionDetails(req, res);
     if (prompt.name === 'login') {
-      return provider.interactionFinished(req, res, { login: { accountId: 'ada' } }, { mergeWithLastSubmission: false });
+      // Who sits before the browser: ada, unless it says otherwise.
+      const accountId = /\bperson=(\w+)/.exec(req.headers.cookie ?? '')?.[1] ?? 'ada';
+      return provider.interactionFinished(req, res, { login: { accountId } }, { mergeWithLastSubmission: false });
     }
     const grant = new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
     grant.addOIDCScope('openid offline_access read');
@@ -95,6 +97,9 @@ export async function provide() {
     mcp.registerTool('whoami', { description: 'Who is asking' }, () => ({
       content: [{ type: 'text', text: found.accountId ?? found.clientId }],
     }));
+    if (found.accountId === 'dan') {
+      mcp.registerTool('audit', { description: 'What others did' }, () => ({ content: [{ type: 'text', text: 'nothing' }] }));
+    }
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
     res.on('close', () => transport.close());
     await mcp.connect(transport);
@@ -102,6 +107,37 @@ export async function provide() {
   }).listen(serverPort, '127.0.0.1');
 
   return { issuer, provider, server, secrets, refreshes };
+}
+
+/** Follows redirects as a browser does, with the cookies of each place. */
+export async function browse(url, jar = new Map(), form = undefined) {
+  for (let hops = 0; hops < 20; hops++) {
+    const { host } = new URL(url);
+    const cookies = [...(jar.get(host) ?? new Map())].map(([name, value]) => `${name}=${value}`).join('; ');
+    const sent = form ? { method: 'POST', body: new URLSearchParams(form) } : {};
+    form = undefined;
+    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { cookie: cookies } : {}, ...sent });
+    if (!jar.has(host)) jar.set(host, new Map());
+    for (const line of page.headers.getSetCookie()) {
+      const [pair] = line.split(';');
+      const at = pair.indexOf('=');
+      jar.get(host).set(pair.slice(0, at), pair.slice(at + 1));
+    }
+    const to = page.headers.get('location');
+    if (!to) return { url, status: page.status, text: await page.text() };
+    url = new URL(to, url).href;
+  }
+  throw new Error('it leads in circles');
+}
+
+/** The provider takes back what it gave for one account. */
+export async function forget(provider, secrets, account) {
+  for (const token of secrets) {
+    for (const kind of [provider.RefreshToken, provider.AccessToken]) {
+      const found = await kind.find(token);
+      if (found?.accountId === account) await found.destroy();
+    }
+  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

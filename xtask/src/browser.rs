@@ -17,6 +17,8 @@ use crate::workspace::Workspace;
 const PACKAGES: [&str; 3] = ["chromium", "fonts-dejavu-core", "fonts-noto-color-emoji"];
 const AXE_VERSION: &str = "4.14.0";
 const DEADLINE: Duration = Duration::from_secs(300);
+/// A hundred thousand events take minutes.
+const MEASURE_DEADLINE: Duration = Duration::from_secs(1_200);
 
 /// Installs what is missing, and tells where axe-core is.
 pub(crate) fn install(children: &Children, workspace: &Workspace) -> Result<PathBuf, Failure> {
@@ -41,22 +43,35 @@ pub(crate) fn install(children: &Children, workspace: &Workspace) -> Result<Path
     Ok(script)
 }
 
-/// Reads, keys, no scripts, hostile text, what is live, and what the page says of clients; or only how soon it is painted.
-pub(crate) fn run(
+/// Reads, keys, no scripts, hostile text, what is live, and what the page says of clients.
+pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let axe = install(children, workspace)?;
+    let script = script(workspace, peers, binary, "page.py")?.deadline(DEADLINE);
+    let script = script.arg("--axe").arg(&axe).arg("--node").arg(peers.node());
+    tally(children, &script, "page.py")
+}
+
+/// How soon it shows what it shows, where there is much of it. The binary has the load harness beside it.
+pub(crate) fn measure(
     children: &Children,
     workspace: &Workspace,
     peers: &Peers,
     binary: &Path,
-    paint: bool,
 ) -> Result<Tally, Failure> {
-    let axe = install(children, workspace)?;
+    install(children, workspace)?;
+    let script = script(workspace, peers, binary, "page_figures.py")?.deadline(MEASURE_DEADLINE);
+    tally(children, &script, "page_figures.py")
+}
+
+fn script(workspace: &Workspace, peers: &Peers, binary: &Path, name: &str) -> Result<Invocation, Failure> {
     let directory = workspace.fresh_run_directory(&["browser"])?;
-    let script = Invocation::new(peers.python()).arg(workspace.conformance_file("page.py"));
-    let script = script.env("PYTHONUNBUFFERED", "1").deadline(DEADLINE).arg("--tidings").arg(binary);
-    let script = script.arg("--axe").arg(&axe).arg("--directory").arg(&directory);
-    let script = script.arg("--peers").arg(peers.directory()).arg("--node").arg(peers.node());
-    let script = if paint { script.arg("--paint") } else { script };
-    let ended = children.capture(&script, Echo::Named("page.py"))?;
+    let script = Invocation::new(peers.python()).arg(workspace.conformance_file(name)).env("PYTHONUNBUFFERED", "1");
+    let script = script.arg("--tidings").arg(binary).arg("--directory").arg(&directory);
+    Ok(script.arg("--peers").arg(peers.directory()))
+}
+
+fn tally(children: &Children, script: &Invocation, name: &'static str) -> Result<Tally, Failure> {
+    let ended = children.capture(script, Echo::Named(name))?;
     let mut tally = Tally::from_output(&ended.output);
     if !ended.status.success() && tally.failed == 0 {
         tally += Tally::ONE_FAILED;

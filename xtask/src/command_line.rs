@@ -18,9 +18,10 @@ Usage: cargo xtask TASK
   real-peers [--gateway BINARY]
                         everyday, changing and slow servers behind the gateway, used by PyPI and npm clients;
                         a walk through docs/live-resources.md; and clients that people use, connected and left
-  browser [--paint] [--gateway BINARY]
+  browser [--measure] [--gateway BINARY]
                         the page in Chromium: read, by keyboard, without scripts, with hostile text, live;
-                        --paint: only how soon the feed is painted, for a release build on a machine at rest
+                        --measure: how soon it shows 10,000 changes, and what 100,000 events leave behind; in release, on a
+                        machine at rest (BINARY has tidings-bench beside it)
   clients [--gateway BINARY]
                         only the last of the real peers: `tidings connect` with Claude Code, Codex, Gemini CLI and OpenCode
   other-era [--gateway BINARY]
@@ -52,7 +53,8 @@ pub(crate) enum Task {
     Test { quick: bool },
     Conformance { selection: Selection, gateway: Option<PathBuf> },
     RealPeers { gateway: Option<PathBuf> },
-    Browser { gateway: Option<PathBuf>, paint: bool },
+    Browser { gateway: Option<PathBuf> },
+    MeasureBrowser { gateway: Option<PathBuf> },
     Clients { gateway: Option<PathBuf> },
     OtherEra { gateway: Option<PathBuf> },
     Package { quick: bool },
@@ -98,10 +100,10 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "conformance" => conformance(rest),
         "real-peers" => named_gateway(rest).map(|gateway| Task::RealPeers { gateway }),
         "browser" => match rest.split_first() {
-            Some((first, rest)) if first == "--paint" => {
-                named_gateway(rest).map(|gateway| Task::Browser { gateway, paint: true })
+            Some((first, rest)) if first == "--measure" => {
+                named_gateway(rest).map(|gateway| Task::MeasureBrowser { gateway })
             }
-            _ => named_gateway(rest).map(|gateway| Task::Browser { gateway, paint: false }),
+            _ => named_gateway(rest).map(|gateway| Task::Browser { gateway }),
         },
         "clients" => named_gateway(rest).map(|gateway| Task::Clients { gateway }),
         "other-era" => named_gateway(rest).map(|gateway| Task::OtherEra { gateway }),

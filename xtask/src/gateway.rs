@@ -42,6 +42,15 @@ pub(crate) fn binary(children: &Children, workspace: &Workspace, named: Option<&
     Ok(workspace.built_gateway())
 }
 
+/// The named one, or that of this checkout with optimisations and with the load harness beside it.
+pub(crate) fn optimised(children: &Children, workspace: &Workspace, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    if named.is_some() {
+        return binary(children, workspace, named);
+    }
+    children.run(&workspace.cargo(["build", "--release", "-p", "tidings", "-p", "tidings-bench"]))?;
+    Ok(workspace.optimised_gateway())
+}
+
 /// `tidings serve` with this configuration and an empty data directory, when it says it is ready.
 pub(crate) fn start<'a>(
     children: &'a Children,

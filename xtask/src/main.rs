@@ -78,10 +78,15 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
             let peers = peers::install(&children, &workspace)?;
             real_peers::run(&children, &workspace, &peers, &gateway).map(Some)
         }
-        Task::Browser { gateway, paint } => {
+        Task::Browser { gateway } => {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
             let peers = peers::install(&children, &workspace)?;
-            browser::run(&children, &workspace, &peers, &gateway, *paint).map(Some)
+            browser::run(&children, &workspace, &peers, &gateway).map(Some)
+        }
+        Task::MeasureBrowser { gateway } => {
+            let gateway = gateway::optimised(&children, &workspace, gateway.as_deref())?;
+            let peers = peers::install(&children, &workspace)?;
+            browser::measure(&children, &workspace, &peers, &gateway).map(Some)
         }
         Task::Clients { gateway } => {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;

@@ -28,7 +28,7 @@ const WINDOW: &str = "20";
 
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
-    let changes: [Script; 6] = [everyday, changing, approving, writing, racing, authorization];
+    let changes: [Script; 7] = [everyday, changing, approving, writing, racing, authorization, releases];
     let others: [Script; 14] = [
         restarting,
         http_and_sse,
@@ -110,6 +110,13 @@ fn approving(children: &Children, workspace: &Workspace, peers: &Peers, binary: 
     let directory = workspace.fresh_run_directory(&["approvals"])?;
     let script = python(workspace, peers, "approvals.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
     let script = script.arg("--node").arg(peers.node()).arg("--peers").arg(peers.directory());
+    count(children, &script.arg("--directory").arg(&directory))
+}
+
+/// A package of npm in two versions, added from a registry and upgraded.
+fn releases(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["releases"])?;
+    let script = python(workspace, peers, "releases.py").arg("--tidings").arg(binary);
     count(children, &script.arg("--directory").arg(&directory))
 }
 
@@ -248,9 +255,11 @@ fn killed_servers(children: &Children, workspace: &Workspace, peers: &Peers, bin
     count(children, &script.arg("--directory").arg(&directory))
 }
 
-/// A server that wants a login, a provider of others, and the way of a person through it.
+/// A server that wants a login, a provider of others, and the way of a person through it: for all, and of two people for themselves.
 fn logins(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
-    npm_story("login", children, workspace, peers, binary)
+    let mut tally = npm_story("login", children, workspace, peers, binary)?;
+    tally += npm_story("people", children, workspace, peers, binary)?;
+    Ok(tally)
 }
 
 /// Clients that come in with tokens of a provider of others.

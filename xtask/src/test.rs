@@ -128,7 +128,7 @@ impl Steps<'_> {
         let result = conformance::run(children, workspace, peers, &gateway, &Selection::default());
         self.count(result, "cargo xtask conformance")?;
         self.announce("browser");
-        let result = browser::run(children, workspace, peers, &gateway, false);
+        let result = browser::run(children, workspace, peers, &gateway);
         self.count(result, "cargo xtask browser")?;
         self.announce("real peers");
         let result = real_peers::run(children, workspace, peers, &gateway);

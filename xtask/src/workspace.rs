@@ -88,6 +88,11 @@ impl Workspace {
         self.target.join("debug").join("tidings")
     }
 
+    /// The gateway as `cargo build --release` leaves it.
+    pub(crate) fn optimised_gateway(&self) -> PathBuf {
+        self.target.join("release").join("tidings")
+    }
+
     /// An example as `cargo build` leaves it.
     pub(crate) fn built_example(&self, name: &str) -> PathBuf {
         self.target.join("debug").join("examples").join(name)

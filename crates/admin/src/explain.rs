@@ -11,6 +11,7 @@ use tidings_engine::{AccessScope, ServerAudience};
 use tidings_hub::catalogue::{CatalogueSnapshot, ServerOffer};
 use tidings_hub::policy::{AccessPolicy, Decider, ItemFacts, PolicyMode, PolicyRules, Rights, RuleEffect, ToolHints};
 use tidings_hub::who::{PersonFacts, WhoPattern};
+use tidings_identity::Authenticator;
 use tidings_proto::ListKind;
 
 use crate::{AdminShared, problem};
@@ -29,7 +30,7 @@ pub(crate) struct ExplainQuery {
     item: String,
 }
 
-const KINDS: [(ListKind, &str); 4] = [
+pub(crate) const KINDS: [(ListKind, &str); 4] = [
     (ListKind::Tools, "tool"),
     (ListKind::Prompts, "prompt"),
     (ListKind::Resources, "resource"),
@@ -45,7 +46,7 @@ pub(crate) async fn show(
         // In the form of every other fault: the extractor's own answer is plain text.
         Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault.body_text()),
     };
-    let scope = match scope(&admin, &query) {
+    let scope = match scope_of(&admin.keys, &query.who, &query.groups) {
         Ok(scope) => scope,
         Err(fault) => return problem(StatusCode::BAD_REQUEST, &fault),
     };
@@ -105,12 +106,17 @@ fn explained(
             let verdict = policy.explain(scope, audience, &item, right);
             let (by, rule) = match verdict.by {
                 Decider::Servers => ("servers", None),
-                Decider::Rule(rule) => ("rule", Some(&rule.name)),
-                Decider::RuleOfSpelling(rule) => ("rule for another spelling of the URI", Some(&rule.name)),
+                Decider::Rule(rule) => ("rule", Some(rule)),
+                Decider::RuleOfSpelling(rule) => ("rule for another spelling of the URI", Some(rule)),
+                Decider::Scope(rule) => ("scope", Some(rule)),
                 Decider::Default => ("default", None),
                 Decider::BuiltIn => ("built in", None),
             };
-            json!({ "allowed": verdict.allowed, "by": by, "rule": rule })
+            let mut said = json!({ "allowed": verdict.allowed, "by": by, "rule": rule.map(|rule| &rule.name) });
+            if by == "scope" {
+                said["scope"] = json!(rule.and_then(|rule| rule.scope.as_deref()));
+            }
+            said
         };
         json!({
             "kind": word,
@@ -123,18 +129,18 @@ fn explained(
 }
 
 /// Somebody of whom this is known. A token of the configuration brings its servers and groups.
-fn scope(admin: &AdminShared, query: &ExplainQuery) -> Result<AccessScope, String> {
+pub(crate) fn scope_of(keys: &Authenticator, who: &str, groups: &str) -> Result<AccessScope, String> {
     let parts = |text: &str| -> Vec<String> {
         text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
     };
-    let (who, groups) = (parts(&query.who), parts(&query.groups));
+    let (who, groups) = (parts(who), parts(groups));
     let mut facts = PersonFacts::default();
     let mut scope = AccessScope::new(vec!["*".to_owned()], false, |_, _| true);
     for text in who {
         match text.parse().map_err(|error| format!("`as`: {error}"))? {
             WhoPattern::Everybody => {}
             WhoPattern::Token(name) => {
-                let person = admin.keys.person_of_token(&name);
+                let person = keys.person_of_token(&name);
                 scope = person.ok_or_else(|| format!("`as`: [auth] has no token \"{name}\""))?.scope;
                 let PersonFacts { token, groups, scopes, claims } = scope.facts().clone();
                 facts.token = token;

@@ -13,12 +13,14 @@ mod definitions;
 mod entries;
 mod events;
 mod explain;
+mod explain_change;
 mod hooks;
 mod links;
 mod log_feed;
 mod login;
 mod manage;
 mod metrics;
+mod notify;
 mod offers;
 mod openapi;
 mod pulls;
@@ -30,6 +32,8 @@ mod sessions;
 mod subscriptions;
 mod tools;
 mod try_call;
+mod upgrade;
+mod upgrade_difference;
 
 pub use approvals::{DecisionFault, approvals, decide, offered};
 pub use calls::{CallsQuery, calls};
@@ -47,16 +51,17 @@ pub use try_call::{CallDesk, TriedCall, TryFault, TryPhase, TryState};
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
-use tidings_engine::{AuditedDecision, Gateway};
+use axum::{Extension, Router};
+use tidings_engine::{AccessPolicy, AuditedDecision, Gateway};
 use tidings_identity::{Authenticator, ClientCertificate, RefusedToken};
 use tidings_inventory::ServerRegistry;
 use tidings_login::Logins;
+use tidings_outbound_hooks::OutboundHooks;
 use tidings_search::{SearchControl, ToolIndex};
 use tidings_server_catalog::EntryCatalogue;
 use tidings_store::{AuditLog, ChangeLog};
@@ -76,6 +81,8 @@ struct AdminShared {
     connect: Vec<(String, String)>,
     entries: Option<Arc<dyn EntryCatalogue>>,
     desk: CallDesk,
+    hooks: Option<OutboundHooks>,
+    upgrades: upgrade::UpgradeDesk,
     clients: Authenticator,
     keys: Authenticator,
 }
@@ -108,7 +115,11 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::GET, "/definitions/{kind}/{server}/{name}", get(definitions::show)),
         (Method::GET, "/definitions/{kind}/{server}/{name}/history", get(definitions::history)),
         (Method::GET, "/entries", get(entries::list)),
+        (Method::POST, "/entries/refresh", post(entries::refresh)),
+        (Method::GET, "/entries/{id}", get(entries::show)),
+        (Method::POST, "/entries/{id}/add", post(entries::add)),
         (Method::GET, "/explain", get(explain::show)),
+        (Method::POST, "/explain", post(explain_change::show)),
         (Method::POST, "/links", post(links::make)),
         (Method::GET, "/lock", get(approvals::lock)),
         (Method::GET, "/openapi.json", get(openapi::show)),
@@ -130,7 +141,10 @@ fn api() -> Vec<(Method, &'static str, MethodRouter<AdminShared>)> {
         (Method::POST, "/servers/{name}/logout", post(login::log_out)),
         (Method::GET, "/servers/{name}/log", get(server_log::show)),
         (Method::POST, "/servers/{name}/restart", post(manage::restart)),
+        (Method::POST, "/servers/{name}/upgrade", post(upgrade::begin)),
+        (Method::POST, "/servers/{name}/upgrade/{id}", post(upgrade::decide)),
         (Method::GET, "/sessions", get(sessions::list)),
+        (Method::GET, "/sources", get(entries::sources)),
         (Method::GET, "/status", get(servers::status)),
         (Method::GET, "/subscriptions", get(subscriptions::list)),
         (Method::GET, "/tools", get(tools::list)),
@@ -163,9 +177,16 @@ pub struct AdminParts {
     pub entries: Option<Arc<dyn EntryCatalogue>>,
     /// Where calls are tried.
     pub desk: CallDesk,
+    /// The URLs that are told of changes, where there can be some.
+    pub hooks: Option<OutboundHooks>,
     /// Lets clients in, and counts what they have.
     pub clients: Authenticator,
+    /// Reads rules that do not hold yet.
+    pub rules: PolicyReader,
 }
+
+/// From the text of a file with `[policy]` to its rules, or what is wrong with it.
+pub type PolicyReader = fn(&str) -> Result<Arc<AccessPolicy>, String>;
 
 /// Routes for everything but the MCP endpoint. The admins of `keys` open the API, and the metrics unless these are `open`.
 pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
@@ -182,7 +203,9 @@ pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
         connect,
         entries,
         desk,
+        hooks,
         clients,
+        rules,
     } = parts;
     let admin = AdminShared {
         gateway,
@@ -197,6 +220,8 @@ pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
         connect,
         entries,
         desk,
+        hooks,
+        upgrades: upgrade::UpgradeDesk::default(),
         clients,
         keys,
     };
@@ -205,6 +230,7 @@ pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
         .method_not_allowed_fallback(|| async {
             problem(StatusCode::METHOD_NOT_ALLOWED, "GET /api/v1/openapi.json says which methods there are")
         })
+        .layer(Extension(rules))
         .layer(middleware::from_fn_with_state(admin.clone(), authorise));
     let mut metrics = Router::new().route("/metrics", get(metrics::show));
     // Names of servers and numbers of clients are nobody else's business.

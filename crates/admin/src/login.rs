@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tidings_engine::Principal;
-use tidings_login::{LoginFault, LoginOutcome, Logins};
+use tidings_login::{LoginBearer, LoginFault, LoginOutcome, Logins};
 
 use crate::servers::describe_one;
 use crate::{AdminShared, problem};
@@ -67,7 +67,12 @@ pub(crate) async fn outcome(
 }
 
 /// `POST /servers/{name}/login/complete`: what a browser came back with, pasted by who began.
-pub(crate) async fn complete(State(admin): State<AdminShared>, Path(name): Path<String>, body: Bytes) -> Response {
+pub(crate) async fn complete(
+    State(admin): State<AdminShared>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Response {
     let logins = match logins(&admin) {
         Ok(logins) => logins,
         Err(refused) => return *refused,
@@ -78,19 +83,23 @@ pub(crate) async fn complete(State(admin): State<AdminShared>, Path(name): Path<
     };
     let query = callback.split_once('?').map_or(callback, |(_, query)| query);
     let query = query.split('#').next().unwrap_or_default();
-    match logins.complete(query.trim(), None).await {
+    match logins.complete(query.trim(), LoginBearer::Asker(&principal.name)).await {
         Ok(_) => Json(describe_one(&admin, &name)).into_response(),
         Err(fault) => refused(&fault),
     }
 }
 
 /// `POST /servers/{name}/logout`.
-pub(crate) async fn log_out(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
+pub(crate) async fn log_out(
+    State(admin): State<AdminShared>,
+    Extension(principal): Extension<Principal>,
+    Path(name): Path<String>,
+) -> Response {
     let logins = match logins(&admin) {
         Ok(logins) => logins,
         Err(refused) => return *refused,
     };
-    match logins.log_out(&name).await {
+    match logins.log_out(&name, &principal.name).await {
         Ok(was_in) => Json(json!({ "logged_out": was_in })).into_response(),
         Err(fault) => refused(&fault),
     }

@@ -101,7 +101,7 @@ pub(crate) async fn reload(State(admin): State<AdminShared>) -> Response {
     }
 }
 
-fn refused(refusal: &RegistryRefusal) -> Response {
+pub(crate) fn refused(refusal: &RegistryRefusal) -> Response {
     let status = StatusCode::from_u16(refusal.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     problem(status, &refusal.to_string())
 }

@@ -7,18 +7,23 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use tidings_engine::{AccessPolicy, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
+use tidings_engine::{AccessPolicy, CALL_ENDS, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
 use tidings_proto::ListKind;
 
-use crate::AdminShared;
+use crate::{AdminShared, notify};
 
 /// The version of the format is part of its name.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The label of the tools that are not told apart.
+const OTHER_TOOLS: &str = "(other)";
+
 pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse {
     let (measures, books) = (admin.gateway.measures(), admin.clients.books());
     let (policy, limits) = (admin.gateway.policy(), admin.gateway.over_limits());
-    ([(header::CONTENT_TYPE, FORMAT)], render(&measures, &books, policy.as_deref(), &limits))
+    let mut text = render(&measures, &books, policy.as_deref(), &limits);
+    notify::measures(&mut text, admin.hooks.as_ref());
+    ([(header::CONTENT_TYPE, FORMAT)], text.0)
 }
 
 /// Everything that is counted, as text.
@@ -27,11 +32,12 @@ fn render(
     books: &[Arc<QuotaBook>],
     policy: Option<&AccessPolicy>,
     limits: &BTreeMap<String, u64>,
-) -> String {
+) -> MetricsText {
     let mut out = MetricsText(String::with_capacity(16 << 10));
     out.family("tidings_build_info", "gauge", "The version that is running; always 1.");
     out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
     servers(&mut out, measures);
+    calls(&mut out, measures);
     notices(&mut out, measures);
     updates(&mut out, measures);
     for (name, help, count) in [
@@ -58,7 +64,7 @@ fn render(
     quotas(&mut out, books);
     tried_rules(&mut out, policy);
     over_limits(&mut out, limits);
-    out.0
+    out
 }
 
 /// How often limits of `[limits]` were over.
@@ -136,6 +142,48 @@ fn servers(out: &mut MetricsText, measures: &Measures) {
     }
 }
 
+/// Calls that are over, by server and tool. What was never called has no series.
+fn calls(out: &mut MetricsText, measures: &Measures) {
+    let kinds = || {
+        let each = measures.servers.iter().flat_map(|server| server.calls.kinds.iter().map(move |kind| (server, kind)));
+        each.filter(|(_, kind)| kind.ends.iter().any(|count| *count > 0))
+    };
+    out.family(
+        "tidings_calls_total",
+        "counter",
+        "Calls of tools, prompts and resources that are over, by how they ended.",
+    );
+    for (server, kind) in kinds() {
+        for (end, count) in CALL_ENDS.iter().zip(kind.ends) {
+            let labels: [Label<'_>; 3] = [("server", &server.name), ("method", &kind.kind.as_str()), ("outcome", end)];
+            out.sample("tidings_calls_total", &labels, count);
+        }
+    }
+    let help = "From the arrival of a call to its answer, with the time that its server took.";
+    out.family("tidings_call_seconds", "histogram", help);
+    for (server, kind) in kinds() {
+        let labels: [Label<'_>; 2] = [("server", &server.name), ("method", &kind.kind.as_str())];
+        out.histogram_of("tidings_call_seconds", &labels, &kind.took);
+    }
+    let tools = || {
+        let each = measures.servers.iter().flat_map(|server| server.calls.tools.iter().map(move |tool| (server, tool)));
+        each.map(|(server, tool)| (server, tool, tool.name.as_deref().unwrap_or(OTHER_TOOLS)))
+    };
+    out.family("tidings_tool_calls_total", "counter", "Calls of each tool that are over, by how they ended.");
+    for (server, tool, name) in tools() {
+        for (end, count) in CALL_ENDS.iter().zip(tool.ends) {
+            let labels: [Label<'_>; 3] = [("server", &server.name), ("tool", &name), ("outcome", end)];
+            out.sample("tidings_tool_calls_total", &labels, count);
+        }
+    }
+    out.family("tidings_tool_call_seconds", "summary", "How long the calls of each tool took.");
+    for (server, tool, name) in tools() {
+        let labels: [Label<'_>; 2] = [("server", &server.name), ("tool", &name)];
+        out.sample("tidings_tool_call_seconds_sum", &labels, tool.took.as_secs_f64());
+        out.sample("tidings_tool_call_seconds_count", &labels, tool.ends.iter().sum::<u64>());
+    }
+}
+
 fn notices(out: &mut MetricsText, measures: &Measures) {
     out.family("tidings_notifications_sent_total", "counter", "list_changed notifications handed to clients.");
     for (era, counts) in &measures.sent {
@@ -199,14 +247,14 @@ const fn list_name(kind: ListKind) -> &'static str {
 type Label<'a> = (&'static str, &'a dyn Display);
 
 /// The text in the making. Writing to a string can not fail.
-struct MetricsText(String);
+pub(crate) struct MetricsText(String);
 
 impl MetricsText {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
         self.0.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
             // The format's three escapes; a server's name may hold anything.
@@ -217,15 +265,20 @@ impl MetricsText {
     }
 
     fn histogram(&mut self, name: &str, era: &str, durations: &Durations) {
+        self.histogram_of(name, &[("era", &era)], durations);
+    }
+
+    fn histogram_of(&mut self, name: &str, labels: &[Label<'_>], durations: &Durations) {
         let mut total = 0;
         let bounds = durations.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(&durations.counts) {
             // Buckets of Prometheus are cumulative.
             total += count;
-            self.sample(&format!("{name}_bucket"), &[("era", &era), ("le", &bound)], total);
+            let labels: Vec<Label<'_>> = labels.iter().copied().chain([("le", &bound as &dyn Display)]).collect();
+            self.sample(&format!("{name}_bucket"), &labels, total);
         }
-        self.sample(&format!("{name}_sum"), &[("era", &era)], durations.sum.as_secs_f64());
-        self.sample(&format!("{name}_count"), &[("era", &era)], total);
+        self.sample(&format!("{name}_sum"), labels, durations.sum.as_secs_f64());
+        self.sample(&format!("{name}_count"), labels, total);
     }
 }
 

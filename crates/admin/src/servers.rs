@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tidings_engine::{Catalogue, FailedList, Gateway, Origin, ServerState, ServerStatus};
 use tidings_inventory::{RegistryEntry, RegistryState};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, extensions};
 
 use crate::query_fault::QueryFault;
-use crate::{AdminShared, problem};
+use crate::{AdminShared, notify, problem};
 
 /// The words of the states.
 const STATES: [&str; 5] = ["ready", "connecting", "failing", "needs login", "disabled"];
@@ -132,8 +132,9 @@ fn known<'a>(catalogue: &'a Catalogue, state: &'a RegistryState) -> Vec<KnownSer
     let idle = state.servers.iter().filter(|entry| !running.contains(&(entry.name.as_str(), entry.origin.as_str())));
     let added: HashMap<&str, &str> =
         state.servers.iter().filter_map(|entry| Some((entry.name.as_str(), entry.added_by.as_deref()?))).collect();
-    let running =
-        catalogue.servers.iter().map(|server| KnownServer::Running(server, added.get(&*server.name).copied()));
+    // What is there for people alone has nothing that could be said of it in general.
+    let general = catalogue.servers.iter().filter(|server| !server.is_for_people);
+    let running = general.map(|server| KnownServer::Running(server, added.get(&*server.name).copied()));
     running.chain(idle.map(KnownServer::Idle)).collect()
 }
 
@@ -166,6 +167,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "displaced_tools": displaced(&admin.gateway),
         "quotas": quotas(&admin),
         "search": admin.search.describe(),
+        "notify": notify::describe(admin.hooks.as_ref()),
         "audit": admin.audit.as_ref().map(|audit| json!({ "dropped": audit.dropped() })),
     }))
 }
@@ -228,7 +230,9 @@ fn not_running(entry: &RegistryEntry) -> Value {
         "failed_lists": [],
         "displaced_tools": [],
         "displaced_resources": [],
+        "app_tools": 0,
         "held": 0,
+        "people": null,
     })
 }
 
@@ -240,6 +244,8 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
     let displaced_tools: Vec<&str> = tools.map(|displaced| displaced.item.key.as_str()).collect();
     let resources = offer.into_iter().flat_map(|offer| snapshot.displaced_resources(offer));
     let displaced_resources: Vec<&str> = resources.map(|item| item.key.as_str()).collect();
+    let tools = offer.into_iter().flat_map(|offer| &offer.list(ListKind::Tools).items);
+    let app_tools = tools.filter(|tool| extensions::names_page(&tool.raw)).count();
     json!({
         "name": &*server.name,
         "state": server.state.as_str(),
@@ -259,7 +265,11 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
         "displaced_tools": displaced_tools,
         "displaced_resources": displaced_resources,
+        "app_tools": app_tools,
         "held": gateway.waiting_approvals(server.id),
+        "people": gateway.people_logins(server.id).map(|people| json!({
+            "logged_in": people.logged_in, "need_login": people.need_login,
+        })),
     })
 }
 

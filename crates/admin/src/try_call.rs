@@ -240,7 +240,7 @@ impl TriedCall {
         let mut exchange = gateway.request(Caller::Modern(caller), frame, Method::ToolsCall, id);
         let answer = loop {
             match exchange.next().await {
-                Reply::Answer(answer) => break answer.payload.to_bytes(),
+                Reply::Answer(answer) | Reply::Forbidden { answer, .. } => break answer.payload.to_bytes(),
                 Reply::Cancelled => return self.finish(TryPhase::Cancelled),
                 Reply::Message(message) => self.hear(&message),
                 _ => {}

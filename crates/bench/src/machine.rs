@@ -51,6 +51,14 @@ pub(crate) fn private_mb(pid: u32) -> Option<f64> {
     Some(kilobytes as f64 / 1024.0)
 }
 
+/// How many milliseconds the threads of a process that run now have computed so far.
+pub(crate) fn cpu_ms(pid: u32) -> Option<f64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
+    let nanos = |text: String| text.split_whitespace().next()?.parse::<u64>().ok();
+    Some(threads.flatten().filter_map(of_thread).filter_map(nanos).sum::<u64>() as f64 / 1e6)
+}
+
 /// Thousands of streams need thousands of descriptors: as many as the system allows. Children inherit it.
 pub(crate) fn allow_many_files() {
     let mut limit = getrlimit(Resource::Nofile);

@@ -53,6 +53,8 @@ enum BenchPart {
     StdioServer(stdio_server::StdioOptions),
     /// Fills the change log of a data directory, for pages with many changes.
     Fill(suite::FillOptions),
+    /// Fills what is remembered of who was told, and prints what it weighs.
+    Ledger(suite::LedgerOptions),
     /// The load client: a closed loop over keep-alive connections; prints one line of JSON.
     Load(load::LoadOptions),
 }
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Some(BenchPart::Floor(options)) => on(multi(), floor::run(options)),
         Some(BenchPart::Static(options)) => on(multi(), static_body::run(options)),
         Some(BenchPart::Fill(options)) => on(single(), suite::fill(options)),
+        Some(BenchPart::Ledger(options)) => on(single(), suite::weigh(options)),
         Some(BenchPart::StdioServer(options)) => stdio_server::run(options),
         None => {
             return match on(single(), suite::run(&cli.suite)) {

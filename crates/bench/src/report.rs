@@ -13,7 +13,9 @@ pub(crate) enum RowMeasure {
     MedianMicros,
     Megabytes,
     Milliseconds,
+    Nanoseconds,
     Kibibytes,
+    Bytes,
     Count,
     /// A number from 0 to 1.
     Share,
@@ -31,14 +33,20 @@ pub(crate) enum RowTarget {
     MegabytesAtMost(f64),
     /// Each client may cost this many kibibytes, at most.
     KibibytesAtMost(f64),
+    /// Each may take this many bytes, at most.
+    BytesAtMost(f64),
     /// So many, at most.
     CountAtMost(f64),
     /// It may take this many milliseconds, whatever the baseline takes.
     MillisecondsAtMost(f64),
+    /// It may take this many nanoseconds.
+    NanosecondsAtMost(f64),
     /// A number from 0 to 1 that must be reached.
     ShareAtLeast(f64),
     /// Milliseconds beyond the baseline, at most.
     ExtraMillisecondsAtMost(f64),
+    /// Megabytes beyond the baseline, at most.
+    ExtraMegabytesAtMost(f64),
     /// So many beyond the baseline, at most.
     ExtraCountAtMost(f64),
 }
@@ -75,10 +83,14 @@ impl RowTarget {
             Self::RatioAtLeast(_) | Self::RatioAtMost(_) => Some(gateway? / baseline?),
             Self::MegabytesAtMost(_)
             | Self::KibibytesAtMost(_)
+            | Self::BytesAtMost(_)
             | Self::CountAtMost(_)
             | Self::MillisecondsAtMost(_)
+            | Self::NanosecondsAtMost(_)
             | Self::ShareAtLeast(_) => gateway,
-            Self::ExtraMillisecondsAtMost(_) | Self::ExtraCountAtMost(_) => Some(gateway? - baseline?),
+            Self::ExtraMillisecondsAtMost(_) | Self::ExtraMegabytesAtMost(_) | Self::ExtraCountAtMost(_) => {
+                Some(gateway? - baseline?)
+            }
         }
     }
 
@@ -88,9 +100,12 @@ impl RowTarget {
             Self::RatioAtMost(most)
             | Self::MegabytesAtMost(most)
             | Self::KibibytesAtMost(most)
+            | Self::BytesAtMost(most)
             | Self::CountAtMost(most)
             | Self::MillisecondsAtMost(most)
+            | Self::NanosecondsAtMost(most)
             | Self::ExtraMillisecondsAtMost(most)
+            | Self::ExtraMegabytesAtMost(most)
             | Self::ExtraCountAtMost(most) => verdict <= most,
         }
     }
@@ -101,9 +116,12 @@ impl RowTarget {
             Self::RatioAtMost(most) => format!("≤ {most}"),
             Self::MegabytesAtMost(most) => format!("≤ {most} MB"),
             Self::KibibytesAtMost(most) => format!("≤ {most} KiB"),
+            Self::BytesAtMost(most) => format!("≤ {most} B"),
             Self::CountAtMost(most) => format!("≤ {most}"),
             Self::MillisecondsAtMost(most) => format!("≤ {most} ms"),
+            Self::NanosecondsAtMost(most) => format!("≤ {most} ns"),
             Self::ExtraMillisecondsAtMost(most) => format!("≤ +{most} ms"),
+            Self::ExtraMegabytesAtMost(most) => format!("≤ +{most} MB"),
             Self::ExtraCountAtMost(most) => format!("≤ +{most}"),
         }
     }
@@ -143,7 +161,9 @@ impl ReportRow {
             (Some(value), RowMeasure::Megabytes) => format!("{value:.1} MB"),
             (Some(value), RowMeasure::Milliseconds) if value < 10.0 => format!("{value:.2} ms"),
             (Some(value), RowMeasure::Milliseconds) => format!("{value:.1} ms"),
+            (Some(value), RowMeasure::Nanoseconds) => format!("{value:.0} ns"),
             (Some(value), RowMeasure::Kibibytes) => format!("{value:.1} KiB"),
+            (Some(value), RowMeasure::Bytes) => format!("{value:.0} B"),
             (Some(value), RowMeasure::Count) => format!("{value:.0}"),
             (Some(value), RowMeasure::Share) => format!("{value:.3}"),
         };
@@ -153,11 +173,14 @@ impl ReportRow {
                 Some(_),
                 RowTarget::MegabytesAtMost(_)
                 | RowTarget::KibibytesAtMost(_)
+                | RowTarget::BytesAtMost(_)
                 | RowTarget::CountAtMost(_)
                 | RowTarget::MillisecondsAtMost(_)
+                | RowTarget::NanosecondsAtMost(_)
                 | RowTarget::ShareAtLeast(_),
             ) => "–".to_owned(),
             (Some(verdict), RowTarget::ExtraMillisecondsAtMost(_)) => format!("{verdict:+.1} ms"),
+            (Some(verdict), RowTarget::ExtraMegabytesAtMost(_)) => format!("{verdict:+.2} MB"),
             (Some(verdict), RowTarget::ExtraCountAtMost(_)) => format!("{verdict:+.0}"),
             (Some(verdict), _) => format!("{verdict:.2}"),
         };
@@ -268,8 +291,12 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          can not be told from chance.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
-         - The page: each screen and filter is asked for 100 times on one connection, from the request to the last byte; the row is the \
-         slowest of them. The clients listen, the log is filled before the start.\n\
+         - The page: each screen and filter is asked for 300 times on one connection, from the request to the last byte; the row is the \
+         slowest of them. The clients listen, the log is filled before the start. The CPU time is that of all threads of the gateway \
+         while a screen is asked for, divided by the times. What is remembered of clients is weighed in a process that holds nothing else; \
+         calls and idle memory are held against a gateway with `[page] enabled = false`, calls while a page is open.\n\
+         - Rules: the hub alone, in this process. A decision is what a call asks: the view of its class, its name in it, the right to use it. \
+         A view is made with the hashes of its lists; everybody's lists are rendered before.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\

@@ -8,6 +8,7 @@ mod listen;
 mod listeners;
 mod memory;
 mod page;
+mod policy;
 mod registry;
 mod scripts;
 mod search;
@@ -17,7 +18,7 @@ mod throughput;
 mod trust;
 mod updates;
 
-pub(crate) use page::{FillOptions, fill};
+pub(crate) use page::{FillOptions, LedgerOptions, fill, weigh};
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,8 @@ const BUSY: f64 = 0.1;
 pub(crate) struct SuiteOptions {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
     /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
-    /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify, 24 and 25 the page.
+    /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify; of the page 24 screens, 25 filters, 26 what is
+    /// remembered, 27 idle, 28 calls; 29 rules.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=29))]
     only: Option<u8>,
     /// Seconds of each load run.
@@ -184,6 +186,18 @@ async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<Repor
     }
     if wanted(24) || wanted(25) {
         rows.extend(page::rows(bench).await);
+    }
+    if wanted(26) {
+        rows.extend(page::ledger(bench).await);
+    }
+    if wanted(27) {
+        rows.push(page::idle(bench).await);
+    }
+    if wanted(28) {
+        rows.extend(page::calls(bench).await?);
+    }
+    if wanted(29) {
+        rows.extend(policy::rows(bench));
     }
     rows.sort_by_key(|row| row.case);
     Ok(rows)

@@ -43,6 +43,8 @@ pub(crate) enum LocalOutcome {
     Error(RequestError),
     /// Another tool answers, for the same client and as the same request.
     Redirect(ToolRedirect),
+    /// Whoever calls has to log in to this server.
+    LoginWanted(String),
 }
 
 impl From<RequestError> for LocalOutcome {
@@ -131,5 +133,6 @@ fn event(id: u64, outcome: LocalOutcome) -> CallEvent {
         LocalOutcome::Result(result) => in_process::answer(id, Ok(&result)),
         LocalOutcome::Error(error) => in_process::answer(id, Err(&error)),
         LocalOutcome::Redirect(instead) => CallEvent::Redirect(instead),
+        LocalOutcome::LoginWanted(server) => CallEvent::LoginWanted(server),
     }
 }

@@ -5,6 +5,7 @@
 
 mod change;
 mod client;
+mod docker;
 mod edit;
 mod entry;
 mod file;
@@ -16,6 +17,7 @@ mod spelling;
 
 pub use change::{ChangeError, EntryChange, FilePreview};
 pub use client::{CLIENTS, KnownClient, by_id};
+pub use docker::read_docker_catalogue;
 pub use edit::{EditError, FileFormat, entries};
 pub use entry::{GatewayReach, TokenInFile};
 pub use foreign::{ClientServer, FoundServers, ImportSource, read_file};

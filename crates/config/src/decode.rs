@@ -9,8 +9,10 @@ mod entry;
 mod itself;
 mod limits;
 mod login;
+mod notify;
 mod policy;
 mod quotas;
+mod registry;
 mod search;
 mod server;
 mod settings;
@@ -22,6 +24,7 @@ use crate::error::{ConfigErrors, ConfigFault};
 use crate::expand::{ConfigSurroundings, ReferenceDialect, ReferenceExpander};
 use crate::plan::Config;
 use crate::plan::entry::CatalogueEntry;
+use crate::plan::policy::PolicySettings;
 use crate::plan::server::ServerConfig;
 use crate::read::{FileReading, ReadFindings, TableSection};
 use crate::tree::{self, ConfigNode, ConfigValue, SyntaxError, TableEntry, key_path};
@@ -77,6 +80,26 @@ pub(crate) fn single_server(
         (_, Some(errors)) => Err(errors),
         // Never an answer without a server and without a reason.
         (None, None) => Err(ConfigErrors::unusable(key_path("servers", name))),
+    }
+}
+
+/// Decodes `[policy]` and nothing else.
+pub(crate) fn policy_alone(text: &str, path: &Path) -> Result<PolicySettings, ConfigErrors> {
+    let nothing = ConfigSurroundings { env: &|_| None, read: &|_| Err(std::io::ErrorKind::NotFound.into()) };
+    let reading = reading(Some(path), PathBuf::new(), ReferenceDialect::Verbatim, &nothing);
+    let (entries, errors) = tree::toml::parse(text);
+    let is_readable = errors.is_empty();
+    errors.into_iter().for_each(|error| syntax(&reading, error));
+    let mut root = TableSection::new(&reading, String::new(), None, &entries);
+    let policy = root.section("policy").filter(|_| is_readable).map(policy::policy);
+    if policy.is_none() && is_readable {
+        reading.fault("", None, ConfigFault::MissingKey { key: "policy" });
+    }
+    let findings = reading.findings.into_inner();
+    match (policy, ConfigErrors::from_found(findings.errors)) {
+        (Some(policy), None) => Ok(policy),
+        (_, Some(errors)) => Err(errors),
+        (None, None) => Err(ConfigErrors::unusable("policy".to_owned())),
     }
 }
 
@@ -151,6 +174,8 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let auth = root.section("auth").map(access::auth);
     let policy = root.section("policy").map(policy::policy);
     let limits = root.section("limits").map(limits::limits);
+    let notify = notify::all(&mut root);
+    let registries = registry::registries(&mut root);
     // Notices that are made after reading point to where the section stands.
     root.remember("cluster");
     let cluster = root.section("cluster").and_then(access::cluster);
@@ -170,6 +195,8 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
         auth,
         policy,
         limits,
+        notify,
+        registries,
         cluster,
         ..rest
     }

@@ -48,9 +48,11 @@ pub use plan::gateway::{
 };
 pub use plan::limits::LimitSettings;
 pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
+pub use plan::notify::{NOTIFY_KINDS, NotifyFormat, NotifySettings};
 pub use plan::page::PageSettings;
 pub use plan::policy::{PolicyHints, PolicyKinds, PolicyRuleSettings, PolicySettings, PolicyVerbs};
 pub use plan::quotas::QuotaSettings;
+pub use plan::registry::{RegistrySettings, ReleasePin};
 pub use plan::sandbox::{SandboxLevel, SandboxSettings};
 pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
@@ -119,6 +121,11 @@ pub fn server_from_json(
 /// Validates `text` as a catalogue file: the servers that could be added.
 pub fn parse_catalogue(text: &str, path: &Path) -> Result<Vec<CatalogueEntry>, ConfigErrors> {
     decode::catalogue(text, path)
+}
+
+/// The `[policy]` of a file, whatever else stands in it. References are not resolved: rules have none.
+pub fn parse_policy(text: &str, path: &Path) -> Result<PolicySettings, ConfigErrors> {
+    decode::policy_alone(text, path)
 }
 
 /// A commented `tidings.toml` to begin from.

@@ -7,9 +7,11 @@ pub(crate) mod filter;
 pub(crate) mod gateway;
 pub(crate) mod limits;
 pub(crate) mod login;
+pub(crate) mod notify;
 pub(crate) mod page;
 pub(crate) mod policy;
 pub(crate) mod quotas;
+pub(crate) mod registry;
 pub(crate) mod sandbox;
 pub(crate) mod search;
 pub(crate) mod server;
@@ -24,9 +26,11 @@ use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use limits::LimitSettings;
+use notify::NotifySettings;
 use page::PageSettings;
 use policy::PolicySettings;
 use quotas::QuotaSettings;
+use registry::RegistrySettings;
 use search::SearchSettings;
 use server::ServerConfig;
 use vault::VaultKey;
@@ -58,6 +62,10 @@ pub struct Config {
     pub policy: Option<PolicySettings>,
     /// `[limits]`: how often one person may use what.
     pub limits: Option<Vec<LimitSettings>>,
+    /// `[[notify]]`: who outside is told of changes.
+    pub notify: Vec<NotifySettings>,
+    /// `[[registry]]`: where entries of servers that could be added come from, in the order of the file.
+    pub registries: Vec<RegistrySettings>,
     /// `[cluster]`; without it this is the only process.
     pub cluster: Option<ClusterSettings>,
     /// What is odd about the file.

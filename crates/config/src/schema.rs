@@ -7,7 +7,9 @@
 mod access;
 mod limits;
 mod login;
+mod notify;
 mod policy;
+mod registry;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +20,7 @@ use crate::span::SpanSchema;
 use crate::watch::WatchSchema;
 use access::{AuthSchema, ClusterSchema};
 use limits::LimitsSchema;
+use notify::NotifySchema;
 use policy::PolicySchema;
 
 /// The JSON Schema of the TOML file.
@@ -83,6 +86,10 @@ struct FileSchema {
     policy: Option<PolicySchema>,
     /// How often one person may use what. Absent: as often as they like.
     limits: Option<LimitsSchema>,
+    /// URLs that are told of changes.
+    notify: Option<Vec<NotifySchema>>,
+    /// Registries whose servers can be found and added: servers of the official registry API.
+    registry: Option<Vec<registry::RegistrySchema>>,
     /// Other processes to be one with. Absent: one process.
     cluster: Option<ClusterSchema>,
 }
@@ -473,7 +480,10 @@ struct ServerSchema {
     entry: Option<String>,
     /// What added it at run time, where that was no person: "tool". Tidings writes it.
     added_by: Option<String>,
-    /// Whether each session has a connection of its own.
+    /// The release of the entry that it runs, for entries of a registry; Tidings writes it, and `tidings upgrade` needs it.
+    release: Option<registry::ReleaseSchema>,
+    /// Who shares a connection: everybody ("auto"), nobody, so that each session has its own ("session"), or the clients of one
+    /// person ("principal").
     #[schemars(extend("default" = "auto"))]
     isolation: Option<IsolationSchema>,
     /// Whether resource URIs get a prefix or stay as they are.
@@ -555,6 +565,7 @@ enum UnlimitedSchema {
 enum IsolationSchema {
     Auto,
     Session,
+    Principal,
 }
 
 #[derive(JsonSchema)]

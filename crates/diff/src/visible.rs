@@ -22,6 +22,10 @@ pub fn is_deceptive(c: char) -> bool {
 
 /// The text, with every such character told apart, but for the ends of lines and tabs.
 pub fn visible(text: &str) -> Vec<VisibleSpan<'_>> {
+    // Nearly every text is plain: one look at its bytes, and no list of places.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+        return Vec::from_iter((!text.is_empty()).then_some(VisibleSpan::Plain(text)));
+    }
     let mut out = Vec::new();
     let mut start = 0;
     for (at, c) in text.char_indices().filter(|(_, c)| is_deceptive(*c) && !matches!(c, '\n' | '\t')) {
@@ -53,6 +57,7 @@ mod tests {
                 VisibleSpan::Plain("b")
             ]
         );
+        assert_eq!(visible("ä\u{7f}"), [VisibleSpan::Plain("ä"), VisibleSpan::Marked('\u{7f}')]);
         assert_eq!(visible(""), []);
     }
 }

@@ -70,7 +70,7 @@ async fn answer_part(
         Ok(method) => method,
         Err(refusal) => return Some((refusal.respond(&id, Era::Legacy), None)),
     };
-    let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id.clone());
+    let mut exchange = gateway.request(Caller::Legacy(Arc::clone(session).into()), frame, method, id.clone());
     loop {
         let reply = tokio::select! {
             biased;
@@ -78,7 +78,9 @@ async fn answer_part(
             () = ending.cancelled() => return Some((RequestRefusal::ShuttingDown.respond(&id, Era::Legacy), None)),
         };
         match reply {
-            Reply::Answer(answer) => return Some((answer.payload.to_bytes(), exchange.take_receipt())),
+            Reply::Answer(answer) | Reply::Forbidden { answer, .. } => {
+                return Some((answer.payload.to_bytes(), exchange.take_receipt()));
+            }
             // A cancelled request is answered by nothing, and so has no place in the array either.
             Reply::Cancelled => return None,
             Reply::Message(message) => push(message),

@@ -1,6 +1,7 @@
-//! Clients over HTTP: one endpoint, `/mcp`, for both eras, and for old clients the two paths of HTTP+SSE. Everything else goes to
-//! the router of the caller.
+//! Clients over HTTP: one endpoint, `/mcp`, for both eras, with one server alone at `/mcp/s/NAME`, and for old clients the two paths of
+//! HTTP+SSE. Everything else goes to the router of the caller.
 
+mod alone;
 mod body;
 mod cancel_safe;
 mod connections;
@@ -33,7 +34,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tidings_engine::{AuditedDecision, Gateway};
-use tidings_identity::{Authenticator, ClientCertificate};
+use tidings_identity::{Authenticator, ClientCertificate, LastToken};
 use tidings_wire::MessageBudget;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -157,6 +158,7 @@ pub async fn serve(
     endpoint.read_archive().await;
     let expiry = connections.spawn(Arc::clone(&endpoint).expire_sessions(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).end_unadmitted_sessions(closing.clone()));
+    connections.spawn(Arc::clone(&endpoint).end_sessions_of_removed(closing.clone()));
     connections.spawn(Arc::clone(&endpoint).keep_sessions(closing.clone()));
     if let Some(tls) = &endpoint.options.tls {
         connections.spawn(tls.clone().follow(endpoint.options.authenticator.clone(), closing.clone()));
@@ -250,7 +252,7 @@ impl RefusalRecord {
             let path = path.chars().take(LONGEST_PATH).collect();
             self.gateway.record_decision(AuditedDecision::Refused { peer: self.peer, path, status: status.as_u16() });
         } else if let Some(place) = &self.place
-            && (matches!(path, "/mcp" | sse::STREAM) || path.starts_with("/api/"))
+            && (alone::is_endpoint(path) || path == sse::STREAM || path.starts_with("/api/"))
         {
             place.let_in();
         }
@@ -304,6 +306,12 @@ async fn tls_connection(stream: TcpStream, tls: TlsEntrance, taken: TakenPlace, 
     connection(accepted.stream, whose, taken, (endpoint, others), ends).await;
 }
 
+/// What whoever is at the other end of a connection has shown.
+struct ShownCredentials {
+    certificate: Option<Arc<ClientCertificate>>,
+    last_token: LastToken,
+}
+
 /// Who is at the other end of a connection.
 struct ConnectionPeer {
     /// Where only one user is served.
@@ -333,12 +341,14 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
     let activity = Arc::new(ConnectionActivity::default());
     let watched = Arc::clone(&activity);
     let place = Arc::clone(&taken.place);
+    let shown = Arc::new(ShownCredentials { certificate, last_token: LastToken::default() });
     // Boxed as a whole, each answer in its own size: an idle connection and one that only streams keep no room for the next request.
     let service =
         service_fn(move |request: Request<Incoming>| -> BoxFuture<'static, Result<Response<Body>, Infallible>> {
             activity.request();
             // The rest is open to everybody, asks for a key of its own, or for a signature.
-            let is_open = matches!(request.uri().path(), "/mcp" | sse::STREAM | sse::MESSAGES | "/metrics");
+            let is_open = matches!(request.uri().path(), sse::STREAM | sse::MESSAGES | "/metrics")
+                || alone::is_endpoint(request.uri().path());
             let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
             let refusals =
                 RefusalRecord { gateway: endpoint.gateway.clone(), peer: address, place: place.if_unknown() };
@@ -348,12 +358,14 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
                 return Box::pin(std::future::ready(Ok(response)));
             }
             match request.uri().path() {
-                "/mcp" => Box::pin(Arc::clone(&endpoint).handle(request, certificate.clone()).map(move |response| {
-                    refusals.see("/mcp", &response);
-                    Ok(response)
-                })),
+                path if alone::is_endpoint(path) => {
+                    Box::pin(Arc::clone(&endpoint).handle(request, Arc::clone(&shown)).map(move |response| {
+                        refusals.see("/mcp", &response);
+                        Ok(response)
+                    }))
+                }
                 sse::STREAM | sse::MESSAGES => {
-                    Box::pin(Arc::clone(&endpoint).handle_sse(request, certificate.clone()).map(move |response| {
+                    Box::pin(Arc::clone(&endpoint).handle_sse(request, Arc::clone(&shown)).map(move |response| {
                         refusals.see(sse::STREAM, &response);
                         Ok(response)
                     }))
@@ -362,7 +374,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
                     Ok(()) => {
                         let path = path.to_owned();
                         let mut request = request;
-                        if let Some(certificate) = &certificate {
+                        if let Some(certificate) = &shown.certificate {
                             // For routes that have to know who asks.
                             request.extensions_mut().insert(Arc::clone(certificate));
                         }

@@ -46,10 +46,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until the input ends or `stop` rings: then running requests may finish ([`DRAIN`]), what is owed is written, and the
 /// engine is ended.
+/// `principal` is who asks: their limits hold here, too.
 /// `start` is called with the first message, since servers are told what this one client can do.
 pub async fn serve(
     mut input: impl AsyncRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send + 'static,
+    principal: Principal,
     stop: CancellationToken,
     start: impl FnOnce(FirstWords) -> Gateway,
 ) {
@@ -80,7 +82,7 @@ pub async fn serve(
             && let Some(start) = start.take()
         {
             let gateway = start(first_words(&message));
-            connection = Some(Arc::new(StdioConnection::new(gateway, Arc::clone(&outbox))));
+            connection = Some(Arc::new(StdioConnection::new(gateway, principal.clone(), Arc::clone(&outbox))));
         }
         if let Some(connection) = &connection {
             // One after the other: what follows `initialize` must find its session.
@@ -115,6 +117,8 @@ const LISTENS: usize = 1_024;
 
 struct StdioConnection {
     gateway: Gateway,
+    /// Whoever started this process is the one who speaks on its input.
+    principal: Principal,
     outbox: Arc<ClientOutbox>,
     session: Lock<Option<Arc<Session>>>,
     /// Modern ids are unique to the connection.
@@ -126,10 +130,11 @@ struct StdioConnection {
 }
 
 impl StdioConnection {
-    fn new(gateway: Gateway, outbox: Arc<ClientOutbox>) -> Self {
+    fn new(gateway: Gateway, principal: Principal, outbox: Arc<ClientOutbox>) -> Self {
         let modern = gateway.new_client();
         Self {
             gateway,
+            principal,
             outbox,
             session: Lock::default(),
             modern,
@@ -211,8 +216,7 @@ impl StdioConnection {
             MessageClass::Initialize => return self.initialize(&frame, id).await,
             MessageClass::Modern(meta) => {
                 let request =
-                    // Whoever started this process is the one who speaks on its input.
-                    ModernRequest { principal: &Principal::local(), connection: Some(self.modern), mirrors: None };
+                    ModernRequest { principal: &self.principal, connection: Some(self.modern), mirrors: None };
                 let admitted = admit_modern(&self.gateway, &request, &frame, meta)?;
                 (admitted.caller, admitted.method)
             }
@@ -222,7 +226,7 @@ impl StdioConnection {
                 let method = admit_legacy(&frame)?;
                 let session = session
                     .ok_or_else(|| RequestRefusal::InvalidRequest("the session begins with initialize".into()))?;
-                (Caller::Legacy(session), method)
+                (Caller::Legacy(session.into()), method)
             }
         };
         let token = CancellationToken::new();
@@ -262,7 +266,7 @@ impl StdioConnection {
             }
             match exchange.next().await {
                 Reply::Message(message) => self.outbox.push(&one_line(&message)),
-                Reply::Answer(answer) => {
+                Reply::Answer(answer) | Reply::Forbidden { answer, .. } => {
                     self.outbox.push(&one_line(&answer.payload.to_bytes()));
                     if method == Method::Listen && answer.error.is_none() {
                         // One page of the specification asks for the result, another for this.
@@ -282,7 +286,7 @@ impl StdioConnection {
             return Err(RequestRefusal::InvalidRequest("the session has begun already".into()));
         }
         let sink = UnaskedMessages::new(&self.outbox, &self.gateway);
-        let (session, answer) = self.gateway.initialize(frame, id, &Principal::local(), Arc::clone(&sink) as _).await?;
+        let (session, answer) = self.gateway.initialize(frame, id, &self.principal, Arc::clone(&sink) as _).await?;
         // After `initialize` has returned: before that there is no session that could be owed anything.
         sink.serve(&session);
         *self.session.lock() = Some(session);

@@ -2,6 +2,7 @@
 
 pub(crate) mod bells;
 pub(crate) mod kept_session;
+pub(crate) mod person_view;
 pub(crate) mod principal;
 pub(crate) mod quota;
 pub(crate) mod session;

@@ -6,6 +6,7 @@
 pub(crate) mod approvals;
 pub(crate) mod lister;
 pub(crate) mod look;
+mod person_view;
 pub(crate) mod refresh;
 pub(crate) mod session_view;
 pub(crate) mod signals;
@@ -16,6 +17,7 @@ use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::CommitOccasion;
 use tidings_upstream::ServerHello;
 
+use crate::client::person_view::PeopleViews;
 use crate::client::sessions::SessionTable;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
@@ -36,6 +38,8 @@ pub(crate) struct ListDiscovery {
     notifier: Arc<ListNotifier>,
     sessions: Arc<SessionTable>,
     journal: Option<Arc<dyn Journal>>,
+    /// What people see over links of their own.
+    pub(crate) people: PeopleViews,
     /// Held from the check of a decision until it is committed.
     deciding: tokio::sync::Mutex<()>,
 }
@@ -50,8 +54,8 @@ impl ListDiscovery {
         notifier: Arc<ListNotifier>,
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
-        let deciding = tokio::sync::Mutex::default();
-        Self { runtime, catalogue, links, pool, notifier, sessions, journal, deciding }
+        let (deciding, people) = Default::default();
+        Self { runtime, catalogue, links, pool, notifier, sessions, journal, people, deciding }
     }
 
     /// Commits a change of the catalogue, and looks again for the sessions that see a part of it beside lists of their own.
@@ -64,6 +68,9 @@ impl ListDiscovery {
         let committed = self.notifier.commit(occasion, change);
         for session in committed.own {
             self.look_again_for(&session);
+        }
+        if committed.has_own_listens {
+            self.people.all().iter().for_each(|person| self.look_again_for_person(person));
         }
         committed.number
     }

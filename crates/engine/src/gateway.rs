@@ -16,7 +16,7 @@ use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{LogLevel, Method, Revision, identity};
-use tidings_upstream::{LinkConnector, PullProgress};
+use tidings_upstream::{LinkConnector, PeopleLogins, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ use crate::client::session::{Caller, ClientSink, ModernCaller, Session};
 use crate::client::sessions::SessionTable;
 use crate::discovery::ListDiscovery;
 use crate::lifecycle::ServerLifecycle;
-use crate::lifecycle::change::{ChangeError, Operation, ServerIds};
+use crate::lifecycle::change::{ChangeError, OfferReview, Operation, ServerIds};
 use crate::links::in_flight::Cancelled;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
@@ -338,7 +338,25 @@ impl Gateway {
         self.0.links.update_level();
         // Looks over its own links end by themselves before the links are closed.
         session.over.cancel();
+        if let Some(person) = self.0.lifecycle.discovery.people.known(&session.principal.name) {
+            person.left(FollowerId::from(session.key));
+        }
         self.0.lifecycle.close_own_links(session);
+    }
+
+    /// A person has logged in to a server for themselves: it is connected for them. Says why it can not be.
+    pub async fn connect_person(&self, server: &str, person: &str) -> Result<(), String> {
+        self.0.lifecycle.connect_person(server, person).await
+    }
+
+    /// A person has logged out of a server that they had logged in to for themselves.
+    pub fn disconnect_person(&self, server: &str, person: &str) {
+        self.0.lifecycle.disconnect_person(server, person);
+    }
+
+    /// How many people are logged in to a server, where each logs in for themselves.
+    pub fn people_logins(&self, server: ServerId) -> Option<PeopleLogins> {
+        self.0.pool.server(server)?.plan.source.people()
     }
 
     /// No more is begun: streams that only wait end now, running requests may finish.
@@ -386,6 +404,22 @@ impl Gateway {
         let key = connection.unwrap_or_else(|| self.new_client());
         let names_its_calls = connection.is_some();
         Arc::new(ModernCaller { key, revision, names_its_calls, principal: principal.clone(), log_level, capabilities })
+    }
+
+    // Of one server alone
+
+    /// Somebody who asks for one server alone; `None` where there is no such server for them, because it is not there or not theirs.
+    pub fn alone_with(&self, principal: &Principal, server: &str) -> Option<Principal> {
+        let servers = self.0.pool.servers();
+        let server = servers.named(server, false).filter(|server| self.0.pool.shows(principal, server))?;
+        Some(principal.alone_with(&server.plan.name))
+    }
+
+    /// The servers that somebody may ask for alone.
+    pub fn servers_for(&self, principal: &Principal) -> Vec<String> {
+        let servers = self.0.pool.servers();
+        let theirs = servers.iter().filter(|server| !server.plan.is_built_in() && self.0.pool.shows(principal, server));
+        theirs.map(|server| server.plan.name.clone()).collect()
     }
 
     // Of sessions
@@ -444,7 +478,9 @@ impl Gateway {
     /// Everything that is counted.
     pub fn measures(&self) -> Measures {
         let catalogue = self.0.catalogue.current();
-        let servers = catalogue.servers.iter().filter_map(|status| {
+        // What is there for single people has no state that would be everybody's.
+        let general = catalogue.servers.iter().filter(|status| !status.is_for_people);
+        let servers = general.filter_map(|status| {
             let server = self.0.pool.server(status.id)?;
             Some(server.meters.read(status))
         });
@@ -485,7 +521,19 @@ impl Gateway {
         cancelled: &CancellationToken,
         keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
-        self.0.lifecycle.change_if(operations, cancelled, keep).await
+        self.0.lifecycle.change_if(operations, cancelled, async |_| Ok(()), keep).await
+    }
+
+    /// The same; before `keep`, when everything new is started and listed, `review` sees it beside what is there and may object. It may
+    /// take its time: others go on.
+    pub async fn change_reviewed(
+        &self,
+        operations: Vec<Operation>,
+        cancelled: &CancellationToken,
+        review: impl AsyncFnOnce(Vec<OfferReview>) -> Result<(), ChangeError>,
+        keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
+    ) -> Result<(), ChangeError> {
+        self.0.lifecycle.change_if(operations, cancelled, review, keep).await
     }
 
     /// Gets what a server needs before it can be started, such as the image of a container. This may take minutes, for which

@@ -9,6 +9,7 @@ mod connecting;
 mod link_care;
 mod link_sink;
 mod own_links;
+mod person_signals;
 mod run;
 mod startup;
 

@@ -19,6 +19,7 @@ use crate::servers::server_pool::ServerPool;
 use crate::subscriptions::ResourceSubscriptions;
 use announce::Announcements;
 use listeners::OpenListens;
+use tidings_hub::departures::Departures;
 use tidings_sync::Lock;
 
 /// Who is owed which notice, and handing it over: of lists by its own ledger, of resources by the subscriptions.
@@ -32,6 +33,8 @@ pub(crate) struct ListNotifier {
     subscriptions: Arc<ResourceSubscriptions>,
     announcements: Lock<Announcements>,
     listens: Arc<OpenListens>,
+    /// Names of tools that went. A leaf: nothing else is taken under it.
+    departures: Lock<Departures>,
 }
 
 impl ListNotifier {
@@ -44,8 +47,8 @@ impl ListNotifier {
         meters: Arc<Meters>,
         subscriptions: Arc<ResourceSubscriptions>,
     ) -> Self {
-        let (announcements, listens) = Default::default();
-        Self { runtime, catalogue, sessions, bells, pool, meters, subscriptions, announcements, listens }
+        let (announcements, listens, departures) = Default::default();
+        Self { runtime, catalogue, sessions, bells, pool, meters, subscriptions, announcements, listens, departures }
     }
 
     fn announcements(&self) -> MutexGuard<'_, Announcements> {

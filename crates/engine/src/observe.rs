@@ -3,6 +3,7 @@
 //! Belongs here: counting and showing. Not here: anything that decides.
 
 pub(crate) mod audit;
+pub(crate) mod call_meters;
 pub(crate) mod catalogue_store;
 pub(crate) mod journal;
 pub(crate) mod meters;

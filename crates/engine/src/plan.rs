@@ -19,7 +19,7 @@ use tidings_hub::scope::ServerAudience;
 use tidings_hub::subscriptions::NoticePace;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, LocalName, Revision};
-use tidings_upstream::{ConnectedLink, MessageSink, ServerSpec, SharedCredential, TransportSpec};
+use tidings_upstream::{ConnectedLink, MessageSink, PeopleLogins, ServerSpec, SharedCredential, TransportSpec};
 
 use crate::observe::journal::JournalServer;
 use crate::observe::status::{Origin, ServerStatus};
@@ -114,9 +114,17 @@ impl ServerPlan {
         JournalServer { name: self.name.as_str().into(), built_in: self.is_built_in() }
     }
 
+    /// Whether it is one of the gateway's own that says something to single people only.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.is_built_in() && self.isolation == Isolation::Principal
+    }
+
     /// What is shown of the server while nothing is known of it yet.
     pub(crate) fn first_status(&self, id: ServerId) -> ServerStatus {
-        ServerStatus::first(id, &self.name, self.origin, self.source.transport())
+        ServerStatus {
+            is_for_people: self.is_for_people(),
+            ..ServerStatus::first(id, &self.name, self.origin, self.source.transport())
+        }
     }
 }
 
@@ -198,6 +206,11 @@ impl Source {
         }
     }
 
+    /// How many people are logged in to it, where each logs in for themselves.
+    pub(crate) fn people(&self) -> Option<PeopleLogins> {
+        self.credential().filter(|credential| credential.0.is_personal()).map(|credential| credential.0.people())
+    }
+
     /// How it is reached, in a word.
     pub fn transport(&self) -> &'static str {
         match self {
@@ -269,6 +282,15 @@ pub enum Isolation {
     Auto,
     /// Nobody: one connection per session.
     Session,
+    /// The clients of one person, whatever they speak: one connection per principal.
+    Principal,
+}
+
+impl Isolation {
+    /// Whether everybody's calls go over one connection.
+    pub(crate) fn is_shared(self) -> bool {
+        self == Self::Auto
+    }
 }
 
 impl fmt::Debug for ServerPlan {

@@ -4,8 +4,8 @@
 //! so servers are asked in the order that the machine decided; only bells ring afterwards, since whoever hears one takes
 //! what it is owed at once, and needs the lock.
 //!
-//! A server of the machine is a *place*: the link that everybody shares, or the link that one session has to a server for
-//! itself (`subscription_links.rs`).
+//! A server of the machine is a *place*: the link that everybody shares, or the link that one session or person has to a
+//! server for itself (`subscription_links.rs`).
 
 mod clients;
 mod listens;
@@ -19,11 +19,12 @@ use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
 use tidings_hub::ledger::FollowerId;
+use tidings_hub::own_links::LinkOwner;
 use tidings_hub::subscriptions::{
     NoticePace, PlaceId, RequestId, ResourceAddress, ServerTicket, SubscriptionCommand, SubscriptionCommands,
     SubscriptionSettings, SubscriptionTable, Uri,
 };
-use tidings_hub::{ClientKey, LinkKey, ServerId};
+use tidings_hub::{LinkKey, ServerId};
 use tidings_proto::ServerMessage;
 use tidings_sync::Lock;
 use tokio::sync::{Notify, oneshot};
@@ -90,8 +91,8 @@ pub(crate) struct FollowTable {
     /// The links that are up.
     places: HashMap<PlaceId, FollowedLink>,
     by_link: HashMap<LinkKey, PlaceId>,
-    /// Sessions with links of their own, as far as they follow something over them.
-    own: HashMap<(ClientKey, ServerId), PlaceId>,
+    /// Sessions and people with links of their own, as far as they follow something over them.
+    own: HashMap<(LinkOwner, ServerId), PlaceId>,
     next_own: u32,
     /// Servers that were removed while somebody followed their resources: it is told in its own words, and may go on when
     /// one of the same name is added.

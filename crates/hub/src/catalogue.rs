@@ -4,6 +4,7 @@
 //! directions of every name, and renders each list once per revision. A change of one server makes a new snapshot that
 //! shares with the one before everything that server has no part in: the work of a commit is that of its own list.
 
+mod alone;
 mod difference;
 mod limited;
 mod listing;
@@ -47,6 +48,8 @@ pub struct CatalogueSnapshot {
     digests: PerView<Digest>,
     /// Whether some servers are left out. Then the tables of names still have theirs.
     limited: bool,
+    /// Whether one server is seen as if it were the only one. Then the tables of names have its own names.
+    alone: bool,
     /// What is seen by those who may not use every server.
     parts: SnapshotParts,
     /// The rules that decide who sees which items, where there are some.
@@ -97,6 +100,7 @@ impl CatalogueSnapshot {
             listings: PerView::default(),
             digests: PerView::default(),
             limited: false,
+            alone: false,
             parts: SnapshotParts::default(),
             policy: None,
             limits: None,
@@ -117,6 +121,7 @@ impl CatalogueSnapshot {
             listings: self.listings.clone(),
             digests: self.digests.clone(),
             limited: self.limited,
+            alone: self.alone,
             parts: SnapshotParts::default(),
             policy,
             limits: self.limits.clone(),
@@ -186,6 +191,7 @@ impl CatalogueSnapshot {
             // this function saves.
             digests: self.digests_after(&old, &new),
             limited: self.limited,
+            alone: self.alone,
             parts: SnapshotParts::default(),
             policy: self.policy.clone(),
             limits: None,
@@ -289,8 +295,8 @@ impl CatalogueSnapshot {
         open()
             .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(t.key.as_str(), uri)))
             // Only one server is there at all, so what nobody lists can only be its own. Not where the view is limited:
-            // then another server may be meant that this caller can not see.
-            .or_else(|| open().next().filter(|_| self.offers.len() == 1 && !self.limited))
+            // then another server may be meant that this caller can not see; but whoever asks for one alone means that one.
+            .or_else(|| open().next().filter(|_| self.offers.len() == 1 && (self.alone || !self.limited)))
             .map(|offer| ItemRoute { server: offer.server, local: LocalName::new(uri) })
     }
 

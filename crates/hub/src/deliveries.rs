@@ -6,13 +6,15 @@
 //! all that changed the client's view since it was last told.
 
 mod events;
+mod records;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::ledger::{FollowerId, LedgerCommit, Topic, Topics};
 pub use events::{DeliveryEvent, DeliveryTrace, EVENTS};
 use events::{EventKind, EventRing};
+use records::RecordTable;
 
 /// For so long a client that was told may take to list again.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,7 +111,7 @@ struct CompactRecord {
     view: u8,
 }
 
-/// How many bytes a client costs.
+/// How many bytes a client costs, besides the index that finds it.
 pub const fn size_of_record() -> usize {
     size_of::<CompactRecord>() + size_of::<FollowerId>()
 }
@@ -154,7 +156,7 @@ impl CommitDeliveries {
 #[derive(Debug)]
 pub struct Deliveries {
     begun: Instant,
-    records: HashMap<FollowerId, CompactRecord>,
+    records: RecordTable,
     commits: VecDeque<CommitDeliveries>,
     /// The index of the newest commit; the first is 1.
     newest: u32,
@@ -167,7 +169,7 @@ pub struct Deliveries {
 impl Deliveries {
     /// Nobody was told anything yet.
     pub fn new(begun: Instant) -> Self {
-        let (records, commits) = (HashMap::new(), VecDeque::new());
+        let (records, commits) = (RecordTable::default(), VecDeque::new());
         Self { begun, records, commits, newest: 0, last_number: 0, ring: EventRing::default(), version: 0 }
     }
 
@@ -206,7 +208,7 @@ impl Deliveries {
     /// A client has a view of its own, and owes it to the newest commit that it is owed these.
     pub fn owes_own(&mut self, id: FollowerId, topics: Topics) {
         let (newest, commit) = (self.newest, self.commits.back_mut());
-        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(record) = self.records.get_mut(id) else { return };
         record.view = OWN;
         let Some(commit) = commit else { return };
         for topic in topics.iter().map(|topic| topic as usize) {
@@ -219,7 +221,7 @@ impl Deliveries {
     /// A transport took notices of `topics`. `changes` are those of them that stand for a change, as far as the ledger knows.
     pub fn told(&mut self, id: FollowerId, topics: Topics, changes: Topics, at: Instant) {
         let stamp = self.stamp(at);
-        let Some(mut record) = self.records.get(&id).copied() else { return };
+        let Some(mut record) = self.records.get(id).copied() else { return };
         let mut first = u32::MAX;
         let mut changed = changes;
         for topic in topics.iter() {
@@ -253,7 +255,7 @@ impl Deliveries {
     /// A client asks for a list.
     pub fn listed(&mut self, id: FollowerId, topic: Topic, at: Instant) {
         let stamp = self.stamp(at);
-        let Some(record) = self.records.get_mut(&id) else { return };
+        let Some(record) = self.records.get_mut(id) else { return };
         record.listed[topic as usize] = stamp;
         record.outdated.remove(topic);
         let mut topics = Topics::default();
@@ -264,7 +266,7 @@ impl Deliveries {
 
     /// A client is gone. What it was owed it is not told any more.
     pub fn left(&mut self, id: FollowerId, at: Instant) {
-        let Some(record) = self.records.remove(&id) else { return };
+        let Some(record) = self.records.remove(id) else { return };
         for topic in record.follows.iter() {
             self.settle(&record, topic, at, Settled::Left);
         }
@@ -310,7 +312,7 @@ impl Deliveries {
 
     /// What is known of a client: nothing happened yet where there is no record.
     pub fn of(&self, id: FollowerId) -> DeliveryRecord {
-        let Some(record) = self.records.get(&id) else { return DeliveryRecord::default() };
+        let Some(record) = self.records.get(id) else { return DeliveryRecord::default() };
         DeliveryRecord {
             told: record.told.map(|stamp| self.instant(stamp)),
             listed: record.listed.map(|stamp| self.instant(stamp)),
@@ -349,7 +351,7 @@ impl Deliveries {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.records.len() == 0
     }
 }
 

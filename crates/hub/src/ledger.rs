@@ -20,20 +20,20 @@ use crate::{ClientKey, ServerId};
 
 /// A set of topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Topics([bool; 3]);
+pub struct Topics(u8);
 
 impl Topics {
     /// Every topic, as a legacy session follows them.
-    pub const ALL: Self = Self([true; 3]);
+    pub const ALL: Self = Self(0b111);
 
     /// Adds a topic; one that is there already stays.
     pub fn insert(&mut self, topic: Topic) {
-        self.0[topic as usize] = true;
+        self.0 |= 1 << topic as u8;
     }
 
     /// Whether it holds one.
     pub fn contains(self, topic: Topic) -> bool {
-        self.0[topic as usize]
+        self.0 & (1 << topic as u8) != 0
     }
 
     /// Whether it holds none.
@@ -48,18 +48,25 @@ impl Topics {
 
     /// Takes a topic out, if it is there.
     pub fn remove(&mut self, topic: Topic) {
-        self.0[topic as usize] = false;
+        self.0 &= !(1 << topic as u8);
     }
 
     /// Takes the first one out, in the order of [`Topic::ALL`].
     pub fn pop(&mut self) -> Option<Topic> {
         let first = self.iter().next()?;
-        self.0[first as usize] = false;
+        self.remove(first);
         Some(first)
     }
 
     fn and(self, other: Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i] && other.0[i]))
+        Self(self.0 & other.0)
+    }
+
+    /// Those that fit.
+    fn those(fits: impl Fn(Topic) -> bool) -> Self {
+        let mut those = Self::default();
+        Topic::ALL.into_iter().filter(|topic| fits(*topic)).for_each(|topic| those.insert(topic));
+        those
     }
 }
 
@@ -184,7 +191,7 @@ impl<V: PartialEq> Ledger<V> {
             FollowerBaseline::Nothing => follows,
             FollowerBaseline::Current => Topics::default(),
             FollowerBaseline::Told(told) => {
-                follows.and(Topics(std::array::from_fn(|topic| told[topic] != Some(now[topic]))))
+                follows.and(Topics::those(|topic| told[topic as usize] != Some(now[topic as usize])))
             }
         };
         let follower = LedgerFollower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] };
@@ -252,7 +259,7 @@ impl<V: PartialEq> Ledger<V> {
             // Against the last commit and not against what the follower was last told: a change and its reverse are two
             // changes, and a client may have listed in between.
             let before = std::mem::replace(&mut view.digests, new);
-            view.changed = Topics(std::array::from_fn(|topic| new[topic] != before[topic]));
+            view.changed = Topics::those(|topic| new[topic as usize] != before[topic as usize]);
             unchanged &= view.changed.is_empty();
         }
         let mut done = LedgerCommit::default();

@@ -6,6 +6,7 @@
 //! - [`parks`]: calls whose client answers a question of the server by sending its request again.
 //! - [`tasks`]: work that servers go on with after the call that began it was answered: whose it is and what was heard of it.
 //! - [`ledger`]: who is owed which announcement.
+//! - [`departures`]: names of tools that went, for whoever still calls one.
 //! - [`subscriptions`]: who follows which resource, and what is asked of servers for it.
 //! - [`link_health`]: whether a link can be trusted, when it ends, and when the next one is made.
 //! - [`fleet`]: several replicas that are one gateway: the state they agree on, who runs which server, requests between them.
@@ -26,6 +27,7 @@ mod backoff;
 pub mod calls;
 pub mod catalogue;
 pub mod deliveries;
+pub mod departures;
 pub mod drive;
 pub mod fleet;
 pub mod grant_keeper;

@@ -12,6 +12,7 @@ mod pattern;
 mod rule;
 mod tried;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -73,7 +74,19 @@ pub enum ServerAccess {
 
 /// The rules that are about somebody, by their places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FittingRules(Box<[u64]>);
+pub struct FittingRules {
+    about: Box<[u64]>,
+    /// Those of them that ask for a scope which this person's token lacks; empty where no rule asks for one.
+    lacking: Box<[u64]>,
+}
+
+/// A rule that is about somebody.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FittingRule<'p> {
+    pub(crate) rule: &'p PolicyRule,
+    /// It asks for a scope that their token lacks.
+    pub(crate) lacks_scope: bool,
+}
 
 /// Rules in force. Never changes; another reading of the configuration makes another one.
 #[derive(Debug)]
@@ -83,6 +96,8 @@ pub struct AccessPolicy {
     rules: PolicyRules,
     /// Whether some rule asks what a tool says it does.
     asks_hints: bool,
+    /// Whether some rule asks for a scope.
+    asks_scopes: bool,
     /// How often each rule, and last the default, would have kept something, where they are only tried.
     kept: Box<[AtomicU64]>,
     /// The classes that somebody was found to be in. There are as many as there are different rights, and not as many as people.
@@ -110,10 +125,11 @@ impl AccessPolicy {
     /// Puts rules in force.
     pub fn new(rules: PolicyRules) -> Arc<Self> {
         let asks_hints = rules.rules.iter().any(|rule| !rule.hints.is_empty());
+        let asks_scopes = rules.rules.iter().any(|rule| rule.scope.is_some());
         // Relaxed: it only has to be another one each time.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let kept = (0..=rules.rules.len()).map(|_| AtomicU64::new(0)).collect();
-        Arc::new(Self { number, rules, asks_hints, kept, classes: Lock::default() })
+        Arc::new(Self { number, rules, asks_hints, asks_scopes, kept, classes: Lock::default() })
     }
 
     /// The rules.
@@ -136,6 +152,8 @@ impl AccessPolicy {
 
     /// The class of somebody. Known at once for who was looked at before.
     pub fn class(&self, scope: &AccessScope) -> ClassId {
+        // Rules are about people and items: where somebody asks makes no other class of them.
+        let scope = scope.base();
         ClassId(scope.class_under(self.number, || self.find_class(scope)))
     }
 
@@ -169,23 +187,36 @@ impl AccessPolicy {
 
     /// The rules that are about somebody.
     pub fn fitting(&self, person: &PersonFacts) -> FittingRules {
-        let mut fitting = vec![0u64; self.rules.rules.len().div_ceil(64)];
-        let about = self.rules.rules.iter().enumerate().filter(|(_, rule)| rule.is_about(person));
-        about.for_each(|(place, _)| fitting[place / 64] |= 1 << (place % 64));
-        FittingRules(fitting.into())
+        let words = self.rules.rules.len().div_ceil(64);
+        let mut fitting = FittingRules {
+            about: vec![0; words].into(),
+            lacking: vec![0; if self.asks_scopes { words } else { 0 }].into(),
+        };
+        for (place, rule) in self.rules.rules.iter().enumerate().filter(|(_, rule)| rule.is_about(person)) {
+            set(&mut fitting.about, place);
+            if rule.scope.as_ref().is_some_and(|scope| !person.scopes.contains(scope)) {
+                set(&mut fitting.lacking, place);
+            }
+        }
+        fitting
     }
 
     /// Those of the rules that are about a server.
     pub(crate) fn about_server(&self, fitting: &FittingRules, server: &str) -> FittingRules {
         let mut about = fitting.clone();
         for (place, _) in self.rules.rules.iter().enumerate().filter(|(_, rule)| !rule.touches(server)) {
-            about.0[place / 64] &= !(1 << (place % 64));
+            clear(&mut about.about, place);
+            clear(&mut about.lacking, place);
         }
         about
     }
 
-    pub(crate) fn rules_of<'p>(&'p self, fitting: &'p FittingRules) -> impl Iterator<Item = &'p PolicyRule> + Clone {
-        self.rules.rules.iter().enumerate().filter(|(place, _)| fitting.has(*place)).map(|(_, rule)| rule)
+    pub(crate) fn rules_of<'p, 'f>(
+        &'p self,
+        fitting: &'f FittingRules,
+    ) -> impl Iterator<Item = FittingRule<'p>> + Clone + use<'p, 'f> {
+        let about = self.rules.rules.iter().enumerate().filter(|(place, _)| has(&fitting.about, *place));
+        about.map(|(place, rule)| FittingRule { rule, lacks_scope: has(&fitting.lacking, place) })
     }
 
     /// What somebody may do with an item.
@@ -196,7 +227,7 @@ impl AccessPolicy {
     /// As [`Self::rights`], where somebody knows already which rules can matter.
     pub(crate) fn rights_by<'p>(
         &self,
-        rules: impl Iterator<Item = &'p PolicyRule> + Clone,
+        rules: impl Iterator<Item = FittingRule<'p>> + Clone,
         item: &ItemFacts<'_>,
     ) -> Rights {
         let plain = self.rights_of_spelling(rules.clone(), item);
@@ -207,10 +238,12 @@ impl AccessPolicy {
         }
     }
 
-    fn rights_of_spelling<'p>(&self, rules: impl Iterator<Item = &'p PolicyRule>, item: &ItemFacts<'_>) -> Rights {
-        let (mut allowed, mut denied) = (Rights::NONE, Rights::NONE);
-        for rule in rules.filter(|rule| rule.covers(item)) {
+    fn rights_of_spelling<'p>(&self, rules: impl Iterator<Item = FittingRule<'p>>, item: &ItemFacts<'_>) -> Rights {
+        let (mut allowed, mut denied, mut lacks_scope) = (Rights::NONE, Rights::NONE, false);
+        for FittingRule { rule, lacks_scope: lacks } in rules {
+            lacks_scope |= lacks && rule.asks_scope_for(item);
             match rule.effect {
+                _ if !rule.covers(item) => {}
                 RuleEffect::Allow => allowed = allowed.or(rule.to),
                 RuleEffect::Deny => denied = denied.or(rule.to),
             }
@@ -219,19 +252,31 @@ impl AccessPolicy {
             RuleEffect::Allow => Rights::ALL,
             RuleEffect::Deny => allowed,
         };
-        permitted.without(denied)
+        let permitted = permitted.without(denied);
+        if lacks_scope { permitted.lacking_scope() } else { permitted }
+    }
+
+    /// The scopes that somebody's token lacks to use an item.
+    pub fn lacking_scopes(&self, fitting: &FittingRules, item: &ItemFacts<'_>) -> BTreeSet<String> {
+        let plain = pattern::plain_uri(item.name);
+        let spelled = plain.as_deref().map(|name| ItemFacts { name, ..*item });
+        let asks =
+            |rule: &PolicyRule| rule.asks_scope_for(item) || spelled.is_some_and(|item| rule.asks_scope_for(&item));
+        let lacking = self.rules_of(fitting).filter(|fitting| fitting.lacks_scope && asks(fitting.rule));
+        lacking.filter_map(|fitting| fitting.rule.scope.clone()).collect()
     }
 
     /// How much of a server somebody may use.
     pub fn server_access(&self, fitting: &FittingRules, server: &str) -> ServerAccess {
-        let touching = || self.rules_of(fitting).filter(|rule| rule.touches(server));
-        let whole = |effect| touching().any(|rule| rule.effect == effect && rule.is_whole(server));
-        let any = |effect| touching().any(|rule| rule.effect == effect);
+        let touching = || self.rules_of(fitting).filter(|fitting| fitting.rule.touches(server));
+        let whole = |effect| touching().any(|FittingRule { rule, .. }| rule.effect == effect && rule.is_whole(server));
+        let any = |effect| touching().any(|fitting| fitting.rule.effect == effect);
+        let lacks_scope = touching().any(|fitting| fitting.lacks_scope);
         let by_default = self.rules.default == RuleEffect::Allow;
         if whole(RuleEffect::Deny) || (!by_default && !any(RuleEffect::Allow)) {
             return ServerAccess::Nothing;
         }
-        match !any(RuleEffect::Deny) && (by_default || whole(RuleEffect::Allow)) {
+        match !any(RuleEffect::Deny) && !lacks_scope && (by_default || whole(RuleEffect::Allow)) {
             true => ServerAccess::Everything,
             false => ServerAccess::Some,
         }
@@ -239,12 +284,22 @@ impl AccessPolicy {
 
     /// Whether nothing of any server is kept from them, whatever servers there are.
     pub(crate) fn keeps_nothing(&self, fitting: &FittingRules) -> bool {
-        self.rules.default == RuleEffect::Allow && self.rules_of(fitting).all(|rule| rule.effect == RuleEffect::Allow)
+        let keeps_nothing =
+            |FittingRule { rule, lacks_scope }: FittingRule<'_>| rule.effect == RuleEffect::Allow && !lacks_scope;
+        self.rules.default == RuleEffect::Allow && self.rules_of(fitting).all(keeps_nothing)
     }
 }
 
-impl FittingRules {
-    fn has(&self, place: usize) -> bool {
-        self.0.get(place / 64).is_some_and(|word| word & (1 << (place % 64)) != 0)
+fn has(bits: &[u64], place: usize) -> bool {
+    bits.get(place / 64).is_some_and(|word| word & (1 << (place % 64)) != 0)
+}
+
+fn set(bits: &mut [u64], place: usize) {
+    bits[place / 64] |= 1 << (place % 64);
+}
+
+fn clear(bits: &mut [u64], place: usize) {
+    if let Some(word) = bits.get_mut(place / 64) {
+        *word &= !(1 << (place % 64));
     }
 }

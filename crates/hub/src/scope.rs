@@ -1,6 +1,8 @@
 //! Which servers somebody may use: patterns of names, and the right to change the gateway.
 //!
-//! Two principals with equal scopes share one view of the catalogue. Who a principal is, is decided by the transports.
+//! Two principals with equal scopes share one view of the catalogue. Who a principal is, is decided by the transports. Somebody who
+//! asks for one server alone has a scope of its own for that: it is the part of their rights that is about this server, and it is seen
+//! as if there were no other.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,9 +35,16 @@ struct ScopeRights {
     admin: bool,
     /// What rules can ask about whoever has it; nothing for the person at this machine.
     facts: PersonFacts,
+    /// The only server that is looked at, and the rights of which this is a part.
+    alone: Option<ServerAlone>,
     /// The class under the policy that asked last: its number, which is never 0, and the class. Kept here, so that a call finds it without a
     /// lock and without comparing anything.
     class: AtomicU64,
+}
+
+struct ServerAlone {
+    server: Arc<str>,
+    base: AccessScope,
 }
 
 // One instance for the whole process: `PartialEq` compares pointers first.
@@ -51,8 +60,8 @@ impl AccessScope {
         patterns.dedup();
         let all_names = patterns.iter().any(|pattern| pattern == ALL);
         // An `Arc`: scopes are keys of views, and are cloned often.
-        let (facts, class) = Default::default();
-        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, class }))
+        let (facts, alone, class) = Default::default();
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, alone, class }))
     }
 
     /// The same rights of somebody of whom this is known.
@@ -60,8 +69,30 @@ impl AccessScope {
     pub fn of_person(&self, facts: PersonFacts) -> Self {
         let ScopeRights { patterns, matches, all_names, admin, .. } = &*self.0;
         let (patterns, matches, all_names, admin) = (patterns.clone(), *matches, *all_names, *admin);
-        let class = AtomicU64::default();
-        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, class }))
+        let (alone, class) = Default::default();
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, alone, class }))
+    }
+
+    /// The part of these rights that is about one server, which is seen as if it were the only one.
+    #[must_use]
+    pub fn alone_with(&self, server: &str) -> Self {
+        let base = self.base();
+        let ScopeRights { matches, admin, facts, .. } = &*base.0;
+        let (matches, admin, facts) = (*matches, *admin, facts.clone());
+        let alone = Some(ServerAlone { server: server.into(), base: base.clone() });
+        let (patterns, all_names, class) = Default::default();
+        Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, alone, class }))
+    }
+
+    /// The server that is seen as if it were the only one.
+    #[inline]
+    pub fn alone(&self) -> Option<&str> {
+        self.0.alone.as_ref().map(|alone| &*alone.server)
+    }
+
+    /// The rights without regard to where somebody asks: for one server alone they are the same as for all.
+    pub fn base(&self) -> &Self {
+        self.0.alone.as_ref().map_or(self, |alone| &alone.base)
     }
 
     /// What is known of whoever has it.
@@ -70,9 +101,21 @@ impl AccessScope {
     }
 
     /// Whether both may use the same servers and change as much, whoever they are.
-    pub(crate) fn same_rights(&self, other: &Self) -> bool {
+    pub fn same_rights(&self, other: &Self) -> bool {
         // The matching function is not compared: every scope that is made from a configuration has the same one.
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.admin == other.0.admin && self.0.patterns == other.0.patterns)
+        let same_base = || {
+            let (one, other) = (self.base(), other.base());
+            Arc::ptr_eq(&one.0, &other.0) || (one.0.admin == other.0.admin && one.0.patterns == other.0.patterns)
+        };
+        Arc::ptr_eq(&self.0, &other.0) || (self.alone() == other.alone() && same_base())
+    }
+
+    /// Whether another token of the same person differs from this one only by having more scopes.
+    pub fn is_widened_by(&self, other: &Self) -> bool {
+        let (mine, theirs) = (&self.0.facts, &other.0.facts);
+        self.same_rights(other)
+            && (&mine.token, &mine.groups, &mine.claims) == (&theirs.token, &theirs.groups, &theirs.claims)
+            && mine.scopes.is_subset(&theirs.scopes)
     }
 
     /// The class under a policy, found out if another policy asked last.
@@ -104,6 +147,10 @@ impl AccessScope {
 
     /// Whether it includes a server of this name and audience.
     pub fn permits(&self, audience: ServerAudience, name: &str) -> bool {
+        if let Some(alone) = &self.0.alone {
+            // What is built in is no part of what one server is.
+            return audience == ServerAudience::ByName && *alone.server == *name && alone.base.permits(audience, name);
+        }
         match audience {
             ServerAudience::Everybody => true,
             ServerAudience::Admins => self.0.admin,
@@ -124,6 +171,12 @@ impl Eq for AccessScope {}
 
 impl fmt::Debug for AccessScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("servers", &self.0.patterns).field("admin", &self.0.admin).finish()
+        let base = self.base();
+        let mut shown = f.debug_struct("Scope");
+        shown.field("servers", &base.0.patterns).field("admin", &base.0.admin);
+        if let Some(server) = self.alone() {
+            shown.field("alone", &server);
+        }
+        shown.finish()
     }
 }

@@ -1,11 +1,12 @@
-//! What a session sees that has links of its own.
+//! What a session, or a person with all their clients, sees over links of their own.
 //!
-//! Each server that is connected once per session has a part here: what the session's own link gave when it was last looked
+//! Each server that is connected once per session or per person has a part here: what the own link gave when it was last looked
 //! at. Until it was, and whenever it can not be, the part is what the shared catalogue has. So there is always a view, and
-//! nobody waits for a link to read it. One look per server at a time; a signal during a look causes exactly one more.
+//! nobody waits for a link to read it. One look per server at a time; a signal during a look causes exactly one more. Where somebody
+//! has to log in first, nothing is looked at until that changes, and the last lists stay.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::ServerId;
@@ -36,6 +37,8 @@ pub enum OwnLinkLooked {
         /// When to try again.
         retry_at: Instant,
     },
+    /// Whose link it is has to log in first.
+    NeedsLogin,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,8 @@ enum OwnLookPhase {
     Trying,
     /// The link was closed because nobody used it: looked at again when somebody asks.
     Asleep,
+    /// Somebody has to log in first: looked at again when that has changed.
+    NeedsLogin,
 }
 
 #[derive(Debug, Default)]
@@ -61,10 +66,36 @@ struct OwnServerPart {
     again: bool,
 }
 
+/// Views that are in use, by what they were merged of. Keeps none of them alive.
+#[derive(Debug, Default)]
+pub struct MergedViews(Vec<MergedView>);
+
+#[derive(Debug)]
+struct MergedView {
+    shared: Weak<CatalogueSnapshot>,
+    offers: Vec<Arc<ServerOffer>>,
+    whole: Weak<CatalogueSnapshot>,
+}
+
+impl MergedViews {
+    fn find(&mut self, shared: &Arc<CatalogueSnapshot>, offers: &[Arc<ServerOffer>]) -> Option<Arc<CatalogueSnapshot>> {
+        // What nobody sees any more goes, and the offers that it was merged of with it.
+        self.0.retain(|merged| merged.whole.strong_count() > 0);
+        let is_same = |merged: &&MergedView| {
+            std::ptr::eq(merged.shared.as_ptr(), Arc::as_ptr(shared))
+                && merged.offers.len() == offers.len()
+                && merged.offers.iter().zip(offers).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        self.0.iter().find(is_same)?.whole.upgrade()
+    }
+}
+
 /// What one session sees of the servers to which it has connections of its own, beside the shared catalogue.
 #[derive(Debug, Default)]
 pub struct SessionView {
     parts: BTreeMap<ServerId, OwnServerPart>,
+    /// The shared catalogue with the own offers in it, and the part of it that the session may see: each with what it was made of.
+    merged: Option<(Arc<CatalogueSnapshot>, Arc<CatalogueSnapshot>)>,
     built: Option<(Arc<CatalogueSnapshot>, Arc<CatalogueSnapshot>)>,
     is_shown: bool,
 }
@@ -84,7 +115,7 @@ impl SessionView {
         self.parts.retain(|server, _| servers.contains(server));
         // A server that left takes its part of the view with it.
         if self.parts.len() != before {
-            self.built = None;
+            self.is_other();
         }
         let mut looks = Vec::new();
         for server in servers {
@@ -125,7 +156,7 @@ impl SessionView {
         match part.phase {
             // That look is what the link was made for.
             OwnLookPhase::Looking | OwnLookPhase::Trying => None,
-            OwnLookPhase::Settled | OwnLookPhase::Asleep => part.want(server, at),
+            OwnLookPhase::Settled | OwnLookPhase::Asleep | OwnLookPhase::NeedsLogin => part.want(server, at),
         }
     }
 
@@ -151,7 +182,7 @@ impl SessionView {
             OwnLinkLooked::Offer(offer, complete) => {
                 part.offer = Some(offer);
                 part.phase = OwnLookPhase::Settled;
-                self.built = None;
+                (self.merged, self.built) = (None, None);
                 match (again, complete) {
                     // Something was said during the look, perhaps too late for it.
                     (true, _) => now + quiet,
@@ -165,14 +196,29 @@ impl SessionView {
                 // What was said meanwhile (`again`) needs no look of its own: this one begins after it.
                 return Some(OwnLinkLook { server, at: retry_at, may_hurry: false });
             }
+            OwnLinkLooked::NeedsLogin => {
+                part.phase = OwnLookPhase::NeedsLogin;
+                match again {
+                    // It may have been said that somebody has logged in by now.
+                    true => now,
+                    false => return None,
+                }
+            }
         };
         part.want(server, at)
+    }
+
+    /// A look that failed is not tried again by itself, because nobody is waiting for it or to be told: it is when somebody asks.
+    pub fn sleeps(&mut self, server: ServerId) {
+        if let Some(part) = self.parts.get_mut(&server) {
+            part.phase = OwnLookPhase::Asleep;
+        }
     }
 
     /// A server turned out not to be there while it was looked at.
     pub fn forget(&mut self, server: ServerId) {
         self.parts.remove(&server);
-        self.built = None;
+        self.is_other();
     }
 
     /// Whether a look is under way that is worth waiting for.
@@ -192,13 +238,49 @@ impl SessionView {
         if let Some((_, own)) = self.built.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
             return Arc::clone(own);
         }
-        let offers = self.parts.values().filter_map(|part| part.offer.as_ref());
-        // The own offers take the place of the shared ones, server by server; those without an own offer stay.
-        let whole = offers.fold(Arc::clone(shared), |whole, offer| Arc::new(whole.with_kept(offer)));
         // Last, over the merged lists: names are made over all servers, and only then some are left out.
-        let own = whole.seen_by(scope);
+        let own = self.whole(shared).seen_by(scope);
         self.built = Some((Arc::clone(shared), Arc::clone(&own)));
         own
+    }
+
+    /// The shared catalogue with the own offers in the place of the shared ones, server by server; those without an own offer
+    /// stay. Nothing is left out of it.
+    pub fn whole(&mut self, shared: &Arc<CatalogueSnapshot>) -> Arc<CatalogueSnapshot> {
+        if let Some((_, whole)) = self.merged.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
+            return Arc::clone(whole);
+        }
+        let offers = self.parts.values().filter_map(|part| part.offer.as_ref());
+        let whole = offers.fold(Arc::clone(shared), |whole, offer| Arc::new(whole.with_kept(offer)));
+        self.merged = Some((Arc::clone(shared), Arc::clone(&whole)));
+        whole
+    }
+
+    /// As [`Self::whole`], where others may have merged the very same offers: equal views are one.
+    pub fn whole_among(&mut self, shared: &Arc<CatalogueSnapshot>, known: &mut MergedViews) -> Arc<CatalogueSnapshot> {
+        if let Some((_, whole)) = self.merged.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
+            return Arc::clone(whole);
+        }
+        let offers: Vec<Arc<ServerOffer>> = self.parts.values().filter_map(|part| part.offer.clone()).collect();
+        let whole = match known.find(shared, &offers) {
+            Some(whole) => whole,
+            None => {
+                let whole = self.whole(shared);
+                known.0.push(MergedView { shared: Arc::downgrade(shared), offers, whole: Arc::downgrade(&whole) });
+                whole
+            }
+        };
+        self.merged = Some((Arc::clone(shared), Arc::clone(&whole)));
+        whole
+    }
+
+    /// Whether a server has a part here.
+    pub fn attends(&self, server: ServerId) -> bool {
+        self.parts.contains_key(&server)
+    }
+
+    fn is_other(&mut self) {
+        (self.merged, self.built) = (None, None);
     }
 
     /// What the last look over the session's own link gave.
@@ -227,7 +309,7 @@ impl OwnServerPart {
                 self.again = true;
                 None
             }
-            OwnLookPhase::Settled | OwnLookPhase::Asleep => {
+            OwnLookPhase::Settled | OwnLookPhase::Asleep | OwnLookPhase::NeedsLogin => {
                 self.phase = OwnLookPhase::Looking;
                 Some(OwnLinkLook { server, at, may_hurry: true })
             }

@@ -20,6 +20,7 @@ use crate::book_table::BookTable;
 use crate::client_certificate::ClientCertificate;
 use crate::credential::Credential;
 use crate::introspection::{Introspection, KEPT};
+use crate::last_token::LastToken;
 use crate::person::{CERTIFIED, PeopleReader, person_with_certificate};
 use crate::provider::JwtProvider;
 use crate::resource::{ProtectedResource, RefusedToken};
@@ -65,6 +66,8 @@ struct AuthenticatorState {
 }
 
 struct AuthenticatorKeys {
+    /// Tells them apart from those before them.
+    number: u64,
     tokens: HashMap<[u8; 32], Arc<Credential>>,
     providers: Vec<Arc<JwtProvider>>,
     introspection: Option<Arc<Introspection>>,
@@ -152,8 +155,11 @@ impl Authenticator {
     /// Whom a header lets in, as far as that is known already.
     pub fn admit(&self, authorization: Option<&[u8]>) -> Admission<'_> {
         let Some(keys) = &self.0.keys else { return Admission::In(Entrant::Local(&self.0.local)) };
+        Self::admit_by(&keys.load(), authorization)
+    }
+
+    fn admit_by<'d>(keys: &Arc<AuthenticatorKeys>, authorization: Option<&[u8]>) -> Admission<'d> {
         let Some(token) = authorization.and_then(bearer) else { return Admission::Out(RefusedToken::Missing) };
-        let keys = keys.load();
         // Compared as hashes: the text of a token is kept nowhere, and the time of a lookup says nothing about it.
         let digest = sha256(token);
         match keys.known(&digest) {
@@ -162,7 +168,7 @@ impl Authenticator {
             None if keys.is_alone() || token.len() > LONGEST => {
                 Admission::Out(RefusedToken::Invalid("the token is not known"))
             }
-            None => Admission::Ask(TokenQuestion { keys: Arc::clone(&keys), token: token.to_owned(), digest }),
+            None => Admission::Ask(TokenQuestion { keys: Arc::clone(keys), token: token.to_owned(), digest }),
         }
     }
 
@@ -175,6 +181,30 @@ impl Authenticator {
             },
             _ => self.admit(authorization),
         }
+    }
+
+    /// The same for a connection that may have shown the same token before.
+    pub fn admit_again(
+        &self,
+        authorization: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
+        last: &LastToken,
+    ) -> Admission<'_> {
+        let (Some(keys), Some(sent)) = (&self.0.keys, authorization) else {
+            return self.admit_with(authorization, certificate);
+        };
+        let keys = keys.load();
+        if let Some(credential) = last.admitted(sent, keys.number) {
+            return Admission::In(Entrant::Known(credential));
+        }
+        let admission = Self::admit_by(&keys, authorization);
+        // What a provider was asked about is asked again before its end, so it is not kept here.
+        if let Admission::In(Entrant::Known(credential)) = &admission
+            && keys.introspection.is_none()
+        {
+            last.keep(sent, keys.number, credential);
+        }
+        admission
     }
 
     /// The same, with its provider asked where that is needed.
@@ -226,6 +256,12 @@ impl Authenticator {
         let is_named =
             |credential: &&Arc<Credential>| credential.principal.scope.facts().token.as_deref() == Some(name);
         keys.tokens.values().find(is_named).map(|credential| credential.principal.clone())
+    }
+
+    /// The people of all tokens of the configuration.
+    pub fn people_of_tokens(&self) -> Vec<Principal> {
+        let Some(keys) = &self.0.keys else { return Vec::new() };
+        keys.load().tokens.values().map(|credential| credential.principal.clone()).collect()
     }
 
     /// Hears of those who may not be able to come in any longer, from now on.
@@ -372,7 +408,8 @@ impl AuthenticatorKeys {
         let same_rules = before.filter(|before| before.settings.certificates == settings.certificates);
         let certificates = same_rules.map(|before| before.certificates.clone()).unwrap_or_default();
         let (books, remembered) = (Arc::clone(books), Lock::default());
-        Self { tokens, providers, introspection, certificates, remembered, resource, books, settings }
+        let number = before.map_or(0, |before| before.number + 1);
+        Self { number, tokens, providers, introspection, certificates, remembered, resource, books, settings }
     }
 
     /// Whether there are only tokens of the configuration.

@@ -10,6 +10,7 @@ mod client_certificate;
 mod credential;
 mod introspection;
 mod key_care;
+mod last_token;
 mod person;
 mod provider;
 mod provider_fetch;
@@ -23,6 +24,7 @@ pub use authenticator::{
 };
 pub use client_certificate::ClientCertificate;
 pub use credential::Credential;
+pub use last_token::LastToken;
 pub use resource::{METADATA, RefusedToken};
 pub use static_token::{StaticToken, sha256};
 

@@ -22,5 +22,5 @@ pub use change::RegistryChange;
 pub use name_locks::{NameGuard, NameLocks};
 pub use planner::{ConfigLoader, LoadFault, RegistrySetup, ServerPlanner, WatchFault, WatchServerPlan};
 pub use refusal::{RefusalClass, RegistryRefusal, ReloadFault};
-pub use registry::ServerRegistry;
+pub use registry::{ChangeReview, ServerRegistry};
 pub use state::{RegistryEntry, RegistryState, ReloadOutcome, ReloadReport};

@@ -150,6 +150,12 @@ pub enum RegistryRefusal {
         /// The name of the server that was asked for.
         name: String,
     },
+    /// Whoever reviewed it does not want it.
+    #[error("nothing was changed: {reason}")]
+    Declined {
+        /// Why not.
+        reason: String,
+    },
     /// Whoever asked went away before it was done.
     #[error("nothing was changed, because whoever asked for it went away")]
     Cancelled,
@@ -167,7 +173,8 @@ impl RegistryRefusal {
             | Self::PrefixClash { .. }
             | Self::FromFile { .. }
             | Self::Disabled { .. }
-            | Self::Overtaken { .. } => RefusalClass::Conflict,
+            | Self::Overtaken { .. }
+            | Self::Declined { .. } => RefusalClass::Conflict,
             Self::Unknown { .. } => RefusalClass::Unknown,
             Self::Failed { .. } => RefusalClass::Failed,
             Self::Timeout { .. } => RefusalClass::Late,
@@ -216,6 +223,7 @@ impl From<ChangeError> for RegistryRefusal {
             ChangeError::Late { name, seconds, last_words } => Self::Timeout { name, seconds, last_words },
             ChangeError::Overtaken { name } => Self::Overtaken { name },
             ChangeError::Cancelled => Self::Cancelled,
+            ChangeError::Declined(reason) => Self::Declined { reason },
             ChangeError::Withheld(reason) => Self::Store { reason },
             ChangeError::Stopping => Self::NotRunning,
         }

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tidings_config::{Config, WatchConfig};
-use tidings_engine::{ChangeError, Gateway, Operation, Origin, ServerPlan, Source, Start, UnreadyReason};
+use tidings_engine::{ChangeError, Gateway, OfferReview, Operation, Origin, ServerPlan, Source, Start, UnreadyReason};
 use tidings_store::{KeepStep, KeptServers, ServerTable};
 use tokio::sync::{Mutex, MutexGuard, SetOnce, watch};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,9 @@ use crate::state::{RegistryEntry, RegistryState};
 
 /// How long the end waits for changes under way. They hear of it at once, and have to end their processes.
 const CLOSE: Duration = Duration::from_secs(10);
+
+/// Sees what a changed server offers beside what it offered before; its words are why the change is not made.
+pub type ChangeReview = Box<dyn FnOnce(Vec<OfferReview>) -> BoxFuture<'static, Result<(), String>> + Send>;
 
 /// The registry. Clones are handles to the same one.
 #[derive(Clone)]
@@ -166,12 +170,21 @@ impl ServerRegistry {
     /// is about one of its servers, and for no other.
     pub async fn apply(&self, changes: Vec<RegistryChange>) -> Result<(), RegistryRefusal> {
         let registry = self.clone();
-        self.finish_or_undo(async move |cancelled| registry.apply_now(changes, &cancelled).await).await
+        self.finish_or_undo(async move |cancelled| registry.apply_now(changes, None, &cancelled).await).await
+    }
+
+    /// The same for one change, which `review` may refuse when the new server is started and listed beside the old one. Until then the
+    /// old one serves. Others may change other servers meanwhile.
+    pub async fn apply_reviewed(&self, change: RegistryChange, review: ChangeReview) -> Result<(), RegistryRefusal> {
+        let registry = self.clone();
+        self.finish_or_undo(async move |cancelled| registry.apply_now(vec![change], Some(review), &cancelled).await)
+            .await
     }
 
     async fn apply_now(
         &self,
         changes: Vec<RegistryChange>,
+        review: Option<ChangeReview>,
         cancelled: &CancellationToken,
     ) -> Result<(), RegistryRefusal> {
         let mut named = BTreeSet::new();
@@ -190,7 +203,7 @@ impl ServerRegistry {
             unless(cancelled, self.prepare(&described)).await??;
             mine = unless(cancelled, self.0.names.lock(named)).await?;
         }
-        self.transact(mine, |sources| ChangeBatch::of(&described, sources), cancelled).await
+        self.transact(mine, |sources| ChangeBatch::of(&described, sources), review, cancelled).await
     }
 
     /// Reads and plans what a batch describes, once: whatever follows uses that.
@@ -240,7 +253,7 @@ impl ServerRegistry {
 
     async fn switch(&self, name: &str, enabled: bool, cancelled: &CancellationToken) -> Result<(), RegistryRefusal> {
         let mine = unless(cancelled, self.0.names.lock(BTreeSet::from([name.to_owned()]))).await?;
-        self.transact(mine, |sources| ChangeBatch::switch(name, enabled, sources), cancelled).await
+        self.transact(mine, |sources| ChangeBatch::switch(name, enabled, sources), None, cancelled).await
     }
 
     /// Carries something out to its end, whether or not whoever asked still waits. `None` when it panicked.
@@ -283,6 +296,7 @@ impl ServerRegistry {
         &self,
         mut mine: NameGuard<'_>,
         batch: impl Fn(&ServerSources) -> Result<ChangeBatch, RegistryRefusal>,
+        review: Option<ChangeReview>,
         cancelled: &CancellationToken,
     ) -> Result<(), RegistryRefusal> {
         let (batch, mut todo) = loop {
@@ -320,7 +334,11 @@ impl ServerRegistry {
             self.0.state.send_modify(|state| Arc::make_mut(state).servers = entries);
             Ok(())
         };
-        Ok(self.gateway()?.change_if(operations, cancelled, keep).await?)
+        let reviewed = async |offers| match review {
+            Some(review) => review(offers).await.map_err(ChangeError::Declined),
+            None => Ok(()),
+        };
+        Ok(self.gateway()?.change_reviewed(operations, cancelled, reviewed, keep).await?)
     }
 
     /// Waits until nobody else changes these servers.

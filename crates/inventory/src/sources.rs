@@ -182,7 +182,7 @@ impl ServerSources {
         let switched = self.switched.get(name).copied();
         let enabled = switched.unwrap_or(configured);
         let (name, switched) = (name.to_owned(), switched.is_some());
-        RegistryEntry { name, origin, enabled, switched, made_of: None, added_by: None, problem }
+        RegistryEntry { name, origin, enabled, switched, made_of: None, release: None, added_by: None, problem }
     }
 
     /// Why the file keeps a server from running that was added at run time.
@@ -211,7 +211,8 @@ impl ResolvedServers {
     fn add(&mut self, entry: RegistryEntry, server: Option<&Arc<ServerConfig>>) {
         let made_of = server.and_then(|server| server.entry.clone());
         let added_by = server.and_then(|server| server.added_by.clone());
-        let entry = RegistryEntry { made_of, added_by, ..entry };
+        let release = server.and_then(|server| server.release.clone());
+        let entry = RegistryEntry { made_of, release, added_by, ..entry };
         if let Some(server) = server.filter(|_| entry.enabled && entry.problem.is_none()) {
             // Whether it is on is decided; it is no part of what runs.
             let config = match server.enabled {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use tidings_config::ReleasePin;
 use tidings_engine::Origin;
 
 use crate::refusal::ReloadFault;
@@ -35,6 +36,8 @@ pub struct RegistryEntry {
     pub switched: bool,
     /// The catalogue entry that it was made of, if it was.
     pub made_of: Option<String>,
+    /// Which release of that entry it is, where the entry is one of a registry.
+    pub release: Option<ReleasePin>,
     /// What added it, where that was no person.
     pub added_by: Option<String>,
     /// Why it does not run though it is on: the file has one of its name, or it can not be read.

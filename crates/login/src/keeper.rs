@@ -50,6 +50,8 @@ struct KeeperShared {
     /// The server, as it is configured.
     name: String,
     address: WebAddress,
+    /// Whose grant it is; `None` for one that is for all.
+    person: Option<String>,
     state: Lock<KeeperState>,
     /// Rings when there is something to do, or another deadline.
     bell: Notify,
@@ -83,6 +85,7 @@ impl Keeper {
         tools: Arc<KeeperTools>,
         name: &str,
         address: WebAddress,
+        person: Option<&str>,
         settings: LoginConfig,
         is_configured: bool,
     ) -> Self {
@@ -90,7 +93,7 @@ impl Keeper {
         let mut record: Option<GrantRecord> = None;
         let mut fault = None;
         let mut commands = VecDeque::new();
-        match tools.vault.get(GRANT, &place(name, &address)) {
+        match tools.vault.get(GRANT, &place(name, &address, person)) {
             Ok(None) => {}
             Ok(Some(text)) => match serde_json::from_slice::<GrantRecord>(&text) {
                 // A grant of another provider than the configured one is of no use.
@@ -113,6 +116,7 @@ impl Keeper {
             tools,
             name: name.to_owned(),
             address,
+            person: person.map(str::to_owned),
             state: Lock::new(KeeperState {
                 machine,
                 commands,
@@ -153,6 +157,25 @@ impl Keeper {
 
     pub(crate) fn address(&self) -> &WebAddress {
         &self.0.address
+    }
+
+    /// Whose grant it is; `None` for one that is for all.
+    pub(crate) fn person(&self) -> Option<&str> {
+        self.0.person.as_deref()
+    }
+
+    /// What somebody who asked for it would find.
+    pub(crate) fn state(&self) -> GrantState {
+        *self.0.told.borrow()
+    }
+
+    /// Whether there is something that lets somebody in, or did until it has to be renewed.
+    pub(crate) fn has_grant(&self) -> bool {
+        self.0.state.lock().record.is_some()
+    }
+
+    fn place(&self) -> String {
+        place(&self.0.name, &self.0.address, self.person())
     }
 
     pub(crate) fn settings(&self) -> LoginConfig {
@@ -203,7 +226,7 @@ impl Keeper {
             record = state.record.take();
             state.fault = None;
         });
-        let (vault, place) = (self.0.tools.vault.clone(), place(&self.0.name, &self.0.address));
+        let (vault, place) = (self.0.tools.vault.clone(), self.place());
         let removed = tokio::task::spawn_blocking(move || vault.remove(GRANT, &place)).await;
         if !matches!(removed, Ok(Ok(()))) {
             tracing::warn!(server = %self.0.name, "the login could not be removed from the store");
@@ -405,7 +428,7 @@ impl Keeper {
             Some(record) => serde_json::to_vec(record).unwrap_or_default(),
             None => return true,
         };
-        let (vault, place) = (self.0.tools.vault.clone(), place(&self.0.name, &self.0.address));
+        let (vault, place) = (self.0.tools.vault.clone(), self.place());
         let saved = tokio::task::spawn_blocking(move || vault.put(GRANT, &place, &text)).await;
         match saved {
             Ok(Ok(())) => true,
@@ -419,9 +442,9 @@ impl Keeper {
 
     /// Why a person has to log in, and how.
     pub(crate) fn words(&self, reason: LoginReason) -> String {
-        let (fault, grant) = {
+        let (fault, grant, is_personal) = {
             let state = self.0.state.lock();
-            (state.fault.clone(), state.settings.grant)
+            (state.fault.clone(), state.settings.grant, state.settings.is_personal)
         };
         let name = &self.0.name;
         let because = match (reason, &fault) {
@@ -441,6 +464,9 @@ impl Keeper {
         };
         match grant.is_machine() {
             true => format!("{because}; correct [servers.{name}.auth], then: tidings restart {name}"),
+            // They have no command line of the gateway: the tool is there as long as they have to.
+            false if self.0.person.is_some() => format!(" of yours{because}: the tool log_in shows where"),
+            false if is_personal => format!(" of each person: tidings login {name}"),
             false => format!("{because}: tidings login {name}"),
         }
     }
@@ -460,7 +486,11 @@ impl Keeper {
             state.more.extend(wanted.iter().cloned());
         }
         let name = &self.0.name;
-        CredentialRenewal::NeedsMore(format!(" with more rights ({}): tidings login {name}", wanted.join(" ")))
+        let wanted = wanted.join(" ");
+        CredentialRenewal::NeedsMore(match self.0.person {
+            Some(_) => format!(" of yours with more rights ({wanted})"),
+            None => format!(" with more rights ({wanted}): tidings login {name}"),
+        })
     }
 
     /// The server refused a request: what there is in place of the token that it carried.
@@ -532,9 +562,21 @@ impl Keeper {
     }
 }
 
-/// A grant belongs to a server at an address: the same name elsewhere is somebody else.
-fn place(name: &str, address: &WebAddress) -> String {
-    format!("{name} {}", address.canonical())
+/// A grant belongs to a server at an address, and to a person where each has their own: the same name elsewhere is somebody else.
+fn place(name: &str, address: &WebAddress, person: Option<&str>) -> String {
+    // Neither a name of a server nor an address has a space in it.
+    let of_person = person.map(|person| format!(" {person}")).unwrap_or_default();
+    format!("{name} {}{of_person}", address.canonical())
+}
+
+/// The people of whom a grant is kept. Blocks.
+pub(crate) fn kept_people(vault: &VaultTable, name: &str, address: &WebAddress) -> Vec<String> {
+    let prefix = place(name, address, Some(""));
+    let names = vault.names(GRANT, &prefix).unwrap_or_else(|error| {
+        tracing::warn!(server = name, %error, "the people who are logged in can not be counted");
+        Vec::new()
+    });
+    names.iter().filter_map(|name| name.strip_prefix(&prefix).map(str::to_owned)).collect()
 }
 
 async fn at(deadline: Option<Instant>) {

@@ -1,6 +1,6 @@
 //! Logging in to servers with OAuth: what there is to log in to, the way of a person there and back, and the keepers of what was granted.
 //!
-//! One gateway holds one grant for a server, for all its clients. The decisions about it are [`tidings_hub::grant_keeper`]; here are the
+//! One gateway holds one grant for a server, for all its clients, or one for each person. The decisions about it are [`tidings_hub::grant_keeper`]; here are the
 //! messages of the standards, without I/O (`challenge`, `metadata`, `discovery`, `client_registration`, `authorization`,
 //! `token_exchange`, `client_assertion`), and what sends them (`provider_session`, `keeper`, `logins`, `routes`).
 //!
@@ -20,10 +20,13 @@ mod pending;
 mod provider_http;
 mod provider_session;
 mod routes;
+mod server_keepers;
 mod server_login;
 mod token_exchange;
 mod web_address;
 
-pub use logins::{BegunLogin, DeviceLogin, LoginFault, Logins, ServerReconnect};
+pub use logins::{
+    BegunLogin, CompletedLogin, DeviceLogin, LoginBearer, LoginFault, Logins, PersonMoved, ServerReconnect,
+};
 pub use pending::LoginOutcome;
-pub use routes::{AskerOf, routes};
+pub use routes::{AskerOf, TicketAsker, routes};

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tidings_config::{LoginConfig, LoginGrant};
 use tidings_store::VaultTable;
 use tidings_sync::Lock;
-use tidings_upstream::SharedCredential;
+use tidings_upstream::{PeopleLogins, SharedCredential};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,10 +18,11 @@ use crate::challenge::BearerChallenge;
 use crate::client_registration::OAuthClient;
 use crate::discovery::Discovered;
 use crate::grant_record::GrantRecord;
-use crate::keeper::{Keeper, KeeperTools};
+use crate::keeper::{Keeper, KeeperTools, kept_people};
 use crate::pending::{LIFE, LoginOutcome, PendingLogin, PendingLogins};
 use crate::provider_http::ProviderHttp;
 use crate::provider_session::{ProviderSession, SessionFault};
+use crate::server_keepers::{KeeperOf, ServerKeepers};
 use crate::server_login::ServerLogin;
 use crate::token_exchange::{DeviceCodes, TokenFault, TokenProof, Tokens, clean};
 use crate::web_address::WebAddress;
@@ -80,17 +81,21 @@ pub struct DeviceLogin {
 /// Is told that a server can be connected anew, and gives how that went.
 pub type ServerReconnect = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
+/// Is told that a person has logged in to a server (`true`) or out of it, and gives how connecting it for them went.
+pub type PersonMoved = Arc<dyn Fn(String, String, bool) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
 /// All of them. Clones are handles to the same.
 #[derive(Clone)]
 pub struct Logins(Arc<LoginsShared>);
 
 pub(crate) struct LoginsShared {
     tools: Arc<KeeperTools>,
-    keepers: Lock<HashMap<String, Keeper>>,
+    keepers: Lock<HashMap<String, ServerKeepers>>,
     /// The tickets that calls were answered with, by server and person: one that calls again and again is given the same.
     pages: Lock<HashMap<(String, String), String>>,
     pending: Lock<PendingLogins>,
     reconnect: OnceLock<ServerReconnect>,
+    person_moved: OnceLock<PersonMoved>,
     /// What the gateway is called by browsers: without a path, without a slash at its end.
     base: OnceLock<String>,
 }
@@ -110,6 +115,7 @@ impl Logins {
             pages: Lock::default(),
             pending: Lock::default(),
             reconnect: OnceLock::new(),
+            person_moved: OnceLock::new(),
             base: OnceLock::new(),
         }))
     }
@@ -119,9 +125,10 @@ impl Logins {
         let _ = self.0.base.set(base.trim_end_matches('/').to_owned());
     }
 
-    /// Who connects a server anew after a login.
-    pub fn attach(&self, reconnect: ServerReconnect) {
+    /// Who connects a server anew after a login: for all, and for one person.
+    pub fn attach(&self, reconnect: ServerReconnect, person_moved: PersonMoved) {
         let _ = self.0.reconnect.set(reconnect);
+        let _ = self.0.person_moved.set(person_moved);
     }
 
     /// Ends all keepers; a renewal that is under way is saved first.
@@ -137,19 +144,32 @@ impl Logins {
         let is_configured = settings.is_some();
         let settings = settings.unwrap_or_default();
         let mut keepers = self.0.keepers.lock();
-        if let Some(keeper) = keepers.get(name).filter(|keeper| *keeper.address() == address) {
-            keeper.configure(settings, is_configured);
-            return Some(self.owner(keeper.clone()));
+        let is_same = |known: &&ServerKeepers| {
+            // A grant for all and those of people are kept apart: where it is the other now, both are looked for anew.
+            *known.shared.address() == address && known.shared.settings().is_personal == settings.is_personal
+        };
+        if let Some(known) = keepers.get(name).filter(is_same) {
+            known.configure(&settings, is_configured);
+            return Some(self.owner(known.shared.clone()));
         }
-        let keeper = Keeper::new(Arc::clone(&self.0.tools), name, address, settings, is_configured);
-        if let Some(before) = keepers.insert(name.to_owned(), keeper.clone()) {
+        let kept = match settings.is_personal {
+            true => kept_people(&self.0.tools.vault, name, &address),
+            false => Vec::new(),
+        };
+        let shared = Keeper::new(Arc::clone(&self.0.tools), name, address, None, settings, is_configured);
+        if let Some(before) = keepers.insert(name.to_owned(), ServerKeepers::new(shared.clone(), kept)) {
             // The server of that name is elsewhere now; what it was given there is of no use here.
-            before.end();
+            before.all().for_each(Keeper::end);
         }
-        Some(self.owner(keeper))
+        Some(self.owner(shared))
     }
 
-    fn owner(&self, keeper: Keeper) -> SharedCredential {
+    /// How many people are logged in to a server, where each logs in for themselves.
+    pub(crate) fn people(&self, server: &str) -> PeopleLogins {
+        self.0.keepers.lock().get(server).map(ServerKeepers::count).unwrap_or_default()
+    }
+
+    pub(crate) fn owner(&self, keeper: Keeper) -> SharedCredential {
         SharedCredential(Arc::new(ServerLogin { keeper, logins: Arc::downgrade(&self.0) }))
     }
 
@@ -177,14 +197,43 @@ impl Logins {
         self.connect_url(&begun.ticket)
     }
 
-    fn keeper(&self, server: &str) -> Result<Keeper, LoginFault> {
-        let found = self.0.keepers.lock().get(server).cloned();
-        found.ok_or_else(|| LoginFault::Unknown(server.to_owned()))
+    /// The keeper of a grant, that of a person made when it is first asked for.
+    pub(crate) async fn keeper(&self, server: &str, person: Option<&str>) -> Result<Keeper, LoginFault> {
+        let unknown = || LoginFault::Unknown(server.to_owned());
+        let (shared, found) = {
+            let keepers = self.0.keepers.lock();
+            let of_server = keepers.get(server).ok_or_else(unknown)?;
+            (of_server.shared.clone(), of_server.of(person))
+        };
+        let (KeeperOf::Unread, Some(person)) = (&found, person) else {
+            return match found {
+                KeeperOf::Known(keeper) => Ok(keeper),
+                KeeperOf::Unread => Err(unknown()),
+            };
+        };
+        let (tools, settings, name) = (Arc::clone(&self.0.tools), shared.settings(), server.to_owned());
+        let (of_person, address, is_configured) = (person.to_owned(), shared.address().clone(), shared.is_configured());
+        // Reads what is kept, which blocks.
+        let made = tokio::task::spawn_blocking(move || {
+            Keeper::new(tools, &name, address, Some(&of_person), settings, is_configured)
+        });
+        let made = made.await.map_err(|_| unknown())?;
+        let mut keepers = self.0.keepers.lock();
+        Ok(keepers.get_mut(server).ok_or_else(unknown)?.put(person, made))
+    }
+
+    /// The keeper of the grant that somebody who asks logs in to or out of: their own where each person has one.
+    async fn keeper_for(&self, server: &str, asker: &str) -> Result<Keeper, LoginFault> {
+        let shared = self.keeper(server, None).await?;
+        match shared.settings().is_personal {
+            true => self.keeper(server, Some(asker)).await,
+            false => Ok(shared),
+        }
     }
 
     /// Begins a login of somebody.
     pub async fn begin(&self, server: &str, asker: &str, by_device: bool) -> Result<BegunLogin, LoginFault> {
-        let keeper = self.keeper(server)?;
+        let keeper = self.keeper_for(server, asker).await?;
         let settings = keeper.settings();
         if settings.grant.is_machine() {
             return Err(LoginFault::ByMachine(server.to_owned()));
@@ -360,6 +409,7 @@ impl Logins {
             server: login.keeper.name().to_owned(),
             issuer: login.found.provider.issuer.clone(),
             asker: login.asker.clone(),
+            is_personal: login.keeper.person().is_some(),
         })
     }
 
@@ -374,12 +424,12 @@ impl Logins {
         Some((login.url.clone(), cookie))
     }
 
-    /// A browser came back, or somebody pastes what it came back with. `cookies`: of the browser; `None` where whoever began it pastes.
-    pub async fn complete(&self, query: &str, cookies: Option<&[String]>) -> Result<String, LoginFault> {
+    /// A browser came back, or somebody pastes what it came back with.
+    pub async fn complete(&self, query: &str, by: LoginBearer<'_>) -> Result<CompletedLogin, LoginFault> {
         let state = state_of(query).ok_or(LoginFault::Stale)?;
-        let may_end = |login: &PendingLogin| match cookies {
-            None => true,
-            Some(cookies) => login.cookie.as_ref().is_some_and(|cookie| cookies.contains(cookie)),
+        let may_end = |login: &PendingLogin| match by {
+            LoginBearer::Asker(name) => login.asker == name,
+            LoginBearer::Browser(cookies) => login.cookie.as_ref().is_some_and(|cookie| cookies.contains(cookie)),
         };
         let taken = self.0.pending.lock().take_state(&state, Instant::now(), may_end);
         let login = taken.ok_or(LoginFault::Stale)?;
@@ -391,7 +441,10 @@ impl Logins {
         }
         match login.outcome.borrow().clone() {
             LoginOutcome::Failed(reason) => Err(LoginFault::Refused(reason)),
-            LoginOutcome::Done | LoginOutcome::Waiting => Ok(login.keeper.name().to_owned()),
+            LoginOutcome::Done | LoginOutcome::Waiting => {
+                let (server, is_personal) = (login.keeper.name().to_owned(), login.keeper.person().is_some());
+                Ok(CompletedLogin { server, is_personal })
+            }
         }
     }
 
@@ -432,7 +485,7 @@ impl Logins {
         };
         record.take(tokens);
         let outcome = match login.keeper.logged_in(record).await {
-            Ok(()) => match self.reconnect(login.keeper.name()).await {
+            Ok(()) => match self.reconnect(&login.keeper, true).await {
                 Ok(()) => LoginOutcome::Done,
                 Err(reason) => LoginOutcome::Failed(format!("logged in, but {reason}")),
             },
@@ -442,39 +495,71 @@ impl Logins {
         login.outcome.send_replace(outcome);
     }
 
-    async fn reconnect(&self, server: &str) -> Result<(), String> {
-        let Some(reconnect) = self.0.reconnect.get() else { return Ok(()) };
+    /// `is_in`: whether somebody has logged in, and not out.
+    async fn reconnect(&self, keeper: &Keeper, is_in: bool) -> Result<(), String> {
+        let server = keeper.name().to_owned();
+        let connecting = match keeper.person() {
+            Some(person) => self.0.person_moved.get().map(|moved| moved(server, person.to_owned(), is_in)),
+            None => self.0.reconnect.get().map(|reconnect| reconnect(server)),
+        };
+        let Some(connecting) = connecting else { return Ok(()) };
         let late = Err("the server was not there in time".to_owned());
-        tokio::time::timeout(CONNECTED, reconnect(server.to_owned())).await.unwrap_or(late)
+        tokio::time::timeout(CONNECTED, connecting).await.unwrap_or(late)
     }
 
-    /// Forgets the login of a server, and ends it at the provider.
-    pub async fn log_out(&self, server: &str) -> Result<bool, LoginFault> {
-        let keeper = self.keeper(server)?;
+    /// Forgets the login of a server, that of who asks where each person has one, and ends it at the provider.
+    pub async fn log_out(&self, server: &str, asker: &str) -> Result<bool, LoginFault> {
+        let keeper = self.keeper_for(server, asker).await?;
         let record = keeper.logged_out().await;
         if let Some(record) = &record {
             keeper.revoke(record).await;
             // It is not let in any more, and says so.
-            let _ = self.reconnect(server).await;
+            let _ = self.reconnect(&keeper, false).await;
         }
         Ok(record.is_some())
     }
 
-    /// A server is gone: its login goes with it.
+    /// A server is gone: its logins go with it.
     pub async fn forget(&self, server: &str) {
-        let Some(keeper) = self.0.keepers.lock().remove(server) else { return };
-        if let Some(record) = keeper.logged_out().await {
-            keeper.revoke(&record).await;
+        let unread = self.0.keepers.lock().get(server).map(ServerKeepers::unread).unwrap_or_default();
+        for person in unread {
+            // What is kept of them has to be read to be ended at the provider.
+            let _ = self.keeper(server, Some(&person)).await;
         }
-        keeper.end();
+        let Some(keepers) = self.0.keepers.lock().remove(server) else { return };
+        let keepers: Vec<Keeper> = keepers.all().cloned().collect();
+        for keeper in keepers {
+            if let Some(record) = keeper.logged_out().await {
+                keeper.revoke(&record).await;
+            }
+            keeper.end();
+        }
     }
 
     /// The user asks for everything of a server to be tried anew.
     pub fn restart(&self, server: &str) {
-        if let Ok(keeper) = self.keeper(server) {
-            keeper.restart();
+        if let Some(keepers) = self.0.keepers.lock().get(server) {
+            keepers.all().for_each(Keeper::restart);
         }
     }
+}
+
+/// Who comes with the end of a login.
+#[derive(Clone, Copy, Debug)]
+pub enum LoginBearer<'a> {
+    /// A browser with these cookies.
+    Browser(&'a [String]),
+    /// Somebody who pastes where the browser came to: has to be who began.
+    Asker(&'a str),
+}
+
+/// A login that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedLogin {
+    /// The server.
+    pub server: String,
+    /// Whether it is for one person alone.
+    pub is_personal: bool,
 }
 
 /// What a browser that opens a ticket is told.
@@ -482,6 +567,8 @@ pub(crate) struct OpenedTicket {
     pub(crate) server: String,
     pub(crate) issuer: String,
     pub(crate) asker: String,
+    /// Whether it is for that person alone.
+    pub(crate) is_personal: bool,
 }
 
 fn fail(login: &PendingLogin, reason: String) {

@@ -13,11 +13,20 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::logins::{LoginFault, Logins};
+use crate::logins::{LoginBearer, LoginFault, Logins};
 use crate::web_address::{decode_fields, single};
 
+/// Whose a token of the gateway is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TicketAsker {
+    /// The principal.
+    pub name: String,
+    /// Whether they may log in for all.
+    pub is_admin: bool,
+}
+
 /// Says whose a token of the gateway is; `None` where nobody is asked.
-pub type AskerOf = Option<Arc<dyn Fn(&str) -> Option<String> + Send + Sync>>;
+pub type AskerOf = Option<Arc<dyn Fn(&str) -> Option<TicketAsker> + Send + Sync>>;
 
 /// How the cookie of a login is called: each login has its own.
 const COOKIE_NAME: &str = "tidings_login_";
@@ -80,7 +89,10 @@ async fn prove(
     let fields = decode_fields(&String::from_utf8_lossy(&body));
     let is_asker = match &side.asker_of {
         None => true,
-        Some(asker_of) => single(&fields, "token").and_then(|token| asker_of(token.trim())) == Some(opened.asker),
+        Some(asker_of) => {
+            let asker = single(&fields, "token").and_then(|token| asker_of(token.trim()));
+            asker.is_some_and(|asker| asker.name == opened.asker && (asker.is_admin || opened.is_personal))
+        }
     };
     if !is_asker {
         return page(
@@ -110,15 +122,14 @@ fn leave(side: &BrowserSide, ticket: &str, cookie: Option<&str>) -> Response {
 /// `GET /oauth/callback`.
 async fn callback(State(side): State<BrowserSide>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
     let cookies = login_cookies(&headers);
-    match side.logins.complete(&query.unwrap_or_default(), Some(&cookies)).await {
-        Ok(server) => {
-            let server = escape(&server);
+    match side.logins.complete(&query.unwrap_or_default(), LoginBearer::Browser(&cookies)).await {
+        Ok(done) => {
+            let server = escape(&done.server);
+            let whom = if done.is_personal { "you, and nobody else" } else { "all its clients" };
             page(
                 StatusCode::OK,
                 &format!("Logged in to {server}"),
-                &format!(
-                    "<p>Tidings is logged in to <b>{server}</b>, for all its clients. You can close this page.</p>"
-                ),
+                &format!("<p>Tidings is logged in to <b>{server}</b>, for {whom}. You can close this page.</p>"),
             )
         }
         // What came of a login that is not this browser's is not shown to it.

@@ -3,7 +3,9 @@
 use std::sync::Weak;
 
 use futures_util::future::BoxFuture;
-use tidings_upstream::{CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential};
+use tidings_upstream::{
+    CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential, PeopleLogins, SharedCredential,
+};
 use tokio::sync::watch;
 
 use crate::keeper::Keeper;
@@ -22,6 +24,24 @@ impl CredentialOwner for ServerLogin {
 
     fn expects_refusals(&self) -> bool {
         self.keeper.is_configured()
+    }
+
+    fn is_personal(&self) -> bool {
+        self.keeper.person().is_none() && self.keeper.settings().is_personal
+    }
+
+    fn of_person(&self, person: &str) -> BoxFuture<'static, Option<SharedCredential>> {
+        let (logins, server, person) = (self.logins.upgrade(), self.keeper.name().to_owned(), person.to_owned());
+        Box::pin(async move {
+            let logins = Logins::of(logins?);
+            let keeper = logins.keeper(&server, Some(&person)).await.ok()?;
+            Some(logins.owner(keeper))
+        })
+    }
+
+    fn people(&self) -> PeopleLogins {
+        let logins = self.logins.upgrade().map(Logins::of);
+        logins.map(|logins| logins.people(self.keeper.name())).unwrap_or_default()
     }
 
     fn login_page(&self, asker: &str) -> BoxFuture<'static, Option<String>> {

@@ -21,7 +21,9 @@ pub use screens::clients::{
 pub use screens::confirm::ConfirmScreen;
 pub use screens::connect::ConnectScreen;
 pub use screens::door::{DoorReason, door};
-pub use screens::feed::{ChangeScreen, ChangeView, ChangedFieldView, ChangedItemView, FeedFilter, FeedScreen};
+pub use screens::feed::{
+    ChangeScreen, ChangeView, ChangedFieldView, ChangedItemView, FeedFilter, FeedScreen, SERVER_CHOICES,
+};
 pub use screens::follows::{FollowView, FollowsScreen, follow_changes, follow_key, follow_rank, follow_state};
 pub use screens::problem::{log_in, problem};
 pub use screens::servers::{ServerScreen, ServerView, ServersScreen, server_rank, server_state};

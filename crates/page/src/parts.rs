@@ -151,7 +151,7 @@ fn span_of(seconds: i64) -> String {
 
 /// Text of others: what can not be seen is spelled out, its direction stays its own, and of a long one the beginning is shown.
 pub fn foreign(text: &str) -> Markup {
-    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    let cut = (text.len() > LONGEST).then(|| text.char_indices().nth(LONGEST)).flatten().map(|(at, _)| at);
     html! {
         bdi {
             @match cut {
@@ -264,7 +264,7 @@ fn words(old: &str, new: &str, whole: bool) -> Markup {
         p.words {
             @for (at, span) in spans.iter().enumerate() {
                 @match span {
-                    WordSpan::Same(text) => span.same { (foreign(&shortened(text, at > 0, at < last, whole))) },
+                    WordSpan::Same(text) => (foreign(&shortened(text, at > 0, at < last, whole))),
                     WordSpan::Gone(text) => del { span.sign { "−" } (foreign(text)) },
                     WordSpan::Come(text) => ins { span.sign { "+" } (foreign(text)) },
                 }

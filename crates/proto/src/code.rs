@@ -21,6 +21,9 @@ pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// Modern: no such protocol version here.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+/// The token lacks a scope. As the one below.
+pub const INSUFFICIENT_SCOPE: i64 = 403;
+
 /// A limit is over. Beyond the range that the protocol closed to new codes, and the number that HTTP has for it.
 pub const TOO_MANY_REQUESTS: i64 = 429;
 

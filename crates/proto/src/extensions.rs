@@ -4,6 +4,7 @@
 //! if the gateway knows how to carry it and some server that the client may use declares it.
 
 use serde_json::{Map, Value, json};
+use tidings_wire::{ByteSpan, get, get_path};
 
 use crate::Era;
 use crate::task::{self, TASKS};
@@ -22,6 +23,13 @@ const APP_PAGE: &str = "text/html;profile=mcp-app";
 
 /// The setting of [`APPS`] that both sides declare: the kinds of pages.
 const MIME_TYPES: &str = "mimeTypes";
+
+/// Whether a definition of a tool names the page of an app, in either spelling.
+pub fn names_page(definition: &[u8]) -> bool {
+    let whole = ByteSpan::new(0, definition.len());
+    let Some(meta) = get(definition, whole, "_meta") else { return false };
+    get_path(definition, meta, &["ui", "resourceUri"]).or_else(|| get(definition, meta, "ui/resourceUri")).is_some()
+}
 
 /// Whether the gateway carries an extension among several servers, for clients or servers of an era. In the old one tasks are part
 /// of the core.

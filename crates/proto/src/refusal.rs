@@ -1,5 +1,7 @@
 //! Errors that the gateway itself gives to a client: facts first, then one place that words them.
 
+use std::fmt;
+
 use bytes::Bytes;
 use tidings_wire::{RawId, encode_string, error_response};
 
@@ -25,6 +27,9 @@ pub enum RequestRefusal {
     /// No server that the client sees has a tool of this name.
     #[error("unknown tool: {0}")]
     UnknownTool(String),
+    /// A tool that the client could see, and that is not there any more.
+    #[error("{0}")]
+    DepartedTool(Box<ToolDeparture>),
     /// No server that the client sees has a prompt of this name.
     #[error("unknown prompt: {0}")]
     UnknownPrompt(String),
@@ -96,6 +101,12 @@ pub enum RequestRefusal {
         reason: String,
         /// The same for programs.
         retry_after_ms: u64,
+    },
+    /// The token of whoever asks lacks a scope.
+    #[error("this needs a token with the scopes: {scopes}")]
+    InsufficientScope {
+        /// All that a token for this has to have, separated by spaces.
+        scopes: String,
     },
     /// The server asked for something that the client does not answer.
     #[error("server \"{server}\" asked this client for {method}, without which the call can not go on: {reason}")]
@@ -179,15 +190,62 @@ pub enum RequestRefusal {
     ShuttingDown,
 }
 
+/// When a tool went, and what its callers may want instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolDeparture {
+    /// What the client calls it.
+    pub name: String,
+    /// When it went, as RFC 3339 has it.
+    pub at: String,
+    /// The number of the commit by which it went: `commit` in the change feed.
+    pub change: u64,
+    /// What it is called now, if that is known.
+    pub renamed: Option<String>,
+    /// Names that the client sees and that come near to it, the nearest first.
+    pub nearest: Vec<String>,
+}
+
+impl ToolDeparture {
+    fn data(&self) -> String {
+        let nearest: Vec<String> = self.nearest.iter().map(|name| encode_string(name)).collect();
+        let renamed = self.renamed.as_ref().map(|name| format!(",\"renamedTo\":{}", encode_string(name)));
+        format!(
+            r#"{{"tool":{},"removedAt":{},"change":{}{},"nearest":[{}]}}"#,
+            encode_string(&self.name),
+            encode_string(&self.at),
+            self.change,
+            renamed.unwrap_or_default(),
+            nearest.join(",")
+        )
+    }
+}
+
+impl fmt::Display for ToolDeparture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, at, change, renamed, nearest } = self;
+        write!(f, "unknown tool: {name}: it went at {at} (change {change})")?;
+        if let Some(renamed) = renamed {
+            write!(f, " and is called {renamed} now")?;
+        }
+        f.write_str("; list the tools again")?;
+        match nearest.is_empty() {
+            true => Ok(()),
+            false => write!(f, ". Nearest names: {}", nearest.join(", ")),
+        }
+    }
+}
+
 impl RequestRefusal {
     /// The code for a client of this era.
     pub fn code(&self, era: Era) -> i64 {
         match self {
             Self::UnknownMethod(_) | Self::Unroutable { .. } => code::METHOD_NOT_FOUND,
             Self::OverLimit { .. } => code::TOO_MANY_REQUESTS,
+            Self::InsufficientScope { .. } => code::INSUFFICIENT_SCOPE,
             Self::UnknownResource(_) if era == Era::Legacy => code::RESOURCE_NOT_FOUND,
             Self::InvalidParams(_)
             | Self::UnknownTool(_)
+            | Self::DepartedTool(_)
             | Self::UnknownPrompt(_)
             | Self::UnknownResource(_)
             | Self::InvalidCursor
@@ -222,7 +280,11 @@ impl RequestRefusal {
             Self::UnknownResource(uri) | Self::NotFollowed { uri, .. } => {
                 Some(format!("{{\"uri\":{}}}", encode_string(uri)))
             }
+            Self::DepartedTool(departure) => Some(departure.data()),
             Self::OverLimit { retry_after_ms, .. } => Some(format!(r#"{{"retryAfterMs":{retry_after_ms}}}"#)),
+            Self::InsufficientScope { scopes } => {
+                Some(format!(r#"{{"error":"insufficient_scope","scope":{}}}"#, encode_string(scopes)))
+            }
             Self::TasksUndeclared => {
                 Some(format!(r#"{{"requiredCapabilities":{{"extensions":{{"{}":{{}}}}}}}}"#, task::TASKS))
             }

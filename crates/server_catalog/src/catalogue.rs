@@ -6,7 +6,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tidings_config::CatalogueEntry;
+
+use crate::keys::{ExtraKeys, KeysError};
+use crate::published::ReleaseStatus;
 
 /// A server that could be added, and who says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +19,21 @@ pub struct CatalogEntry {
     pub source: Arc<str>,
     /// What is known of it.
     pub about: CatalogueEntry,
+    /// Its release, where the source is a registry.
+    pub release: Option<Arc<EntryRelease>>,
+}
+
+/// What a registry publishes under an entry's id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryRelease {
+    /// The version of the release.
+    pub version: String,
+    /// Whether it should be used.
+    pub status: ReleaseStatus,
+    /// What its publisher says about that.
+    pub message: Option<String>,
+    /// The item of the registry, as it was sent. Kept as text: few of many thousand are ever read further.
+    pub(crate) item: Box<str>,
 }
 
 impl Deref for CatalogEntry {
@@ -69,9 +88,11 @@ pub struct SourceStatus {
     pub name: Arc<str>,
     /// The file, if it is one.
     pub file: Option<PathBuf>,
+    /// Where the registry is, if it is one.
+    pub url: Option<String>,
     /// How many entries it has.
     pub entries: usize,
-    /// When they were last read.
+    /// When they were last read; the beginning of time for a registry that was never read.
     pub refreshed: SystemTime,
     /// Why they could not be read since; those from before are still there.
     pub error: Option<String>,
@@ -124,6 +145,9 @@ pub trait EntryCatalogue: Send + Sync + 'static {
 
     /// The entry of this id; `None` when no source has it.
     fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<CatalogEntry>>, CatalogueError>>;
+
+    /// The keys of a server that runs this entry. For an entry of a registry this may have to fetch what it runs.
+    fn keys(&self, entry: Arc<CatalogEntry>, wishes: ExtraKeys) -> BoxFuture<'_, Result<Value, KeysError>>;
 
     /// Reads one source again, or all. A source that can not be read says so in its status and keeps what it had.
     fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<RefreshReport>, CatalogueError>>;

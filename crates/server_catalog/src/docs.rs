@@ -13,13 +13,20 @@ pub fn documentation(entry: &CatalogEntry) -> String {
     if let Some(docs) = &entry.docs {
         let _ = write!(page, "\n{docs}\n");
     }
+    if let Some(release) = &entry.release {
+        let _ = write!(page, "\nVersion {}, from the registry \"{}\".\n", release.version, entry.source);
+    }
     let _ = write!(page, "\n## How it runs\n\n{}\n", how(&entry.run));
     if let Some(arguments) = &entry.arguments {
         let must = if arguments.required { " (required)" } else { "" };
         let _ = write!(page, "\n`args`{must}: {}\n", arguments.description);
     }
     if !entry.variables.is_empty() {
-        page.push_str("\n## Environment variables\n\n");
+        page.push_str(if entry.release.is_some() {
+            "\n## What it asks for\n\n"
+        } else {
+            "\n## Environment variables\n\n"
+        });
     }
     for variable in &entry.variables {
         let marks: Vec<&str> = [(variable.required, "required"), (variable.secret, "secret")]
@@ -47,6 +54,10 @@ fn how(run: &EntryCommand) -> String {
     match run {
         EntryCommand::Npm { package, args } => format!("npm package: {}", with(format!("npx -y {package}"), args)),
         EntryCommand::Pypi { package, args } => format!("PyPI package: {}", with(format!("uvx {package}"), args)),
+        EntryCommand::Nuget { package, args } => {
+            format!("NuGet package: {}", with(format!("dnx {package} --yes"), args))
+        }
+        EntryCommand::Bundle { url } => format!("MCP bundle, fetched from <{url}> and checked against its SHA-256"),
         EntryCommand::Command { command, args } => format!("Command: {}", with(command.clone(), args)),
         EntryCommand::Container { image, args, network, .. } => {
             let network = if *network { "with network" } else { "without network" };
@@ -69,7 +80,7 @@ mod tests {
             container = \"acme/desk:1\"\nnetwork = true\narguments = { description = \"the queues\", required = true }\n\
             variables = [{ name = \"KEY\", description = \"a key\", required = true, secret = true }]";
         let about = tidings_config::parse_catalogue(text, Path::new("s.toml")).unwrap().remove(0);
-        let page = documentation(&CatalogEntry { source: Arc::from("file"), about });
+        let page = documentation(&CatalogEntry { source: Arc::from("file"), about, release: None });
         for part in [
             "# Desk",
             "Ask ACME.",

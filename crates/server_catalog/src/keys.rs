@@ -12,6 +12,8 @@ pub struct ExtraKeys {
     pub args: Vec<String>,
     /// Environment variables and their values.
     pub environment: Vec<(String, String)>,
+    /// Which of several ways to run it, such as `npm`; by default the first.
+    pub kind: Option<String>,
 }
 
 /// Why an entry can not be run as it was asked for.
@@ -35,6 +37,65 @@ pub enum KeysError {
         id: String,
         /// What the missing arguments are, in the words of the entry.
         description: String,
+    },
+    /// A release that can not be run as it was published.
+    #[error("{id} can not be run here{}: {}", .kind.as_deref().map(|kind| format!(" as {kind}")).unwrap_or_default(), .reasons.join("; "))]
+    NoWay {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// The kind of package that was asked for, if one was.
+        kind: Option<String>,
+        /// Why each of its packages and remotes does not do.
+        reasons: Vec<String>,
+    },
+    /// A secret that was given as it is.
+    #[error(
+        "{variable} of {id} is a secret and would be kept as it is; set it where the gateway runs, and give it as \
+         ${{env:NAME}} or ${{file:PATH}}"
+    )]
+    PlainSecret {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// The variable that is a secret.
+        variable: String,
+    },
+    /// A value that its entry does not know.
+    #[error("{variable} of {id} is one of {}", .choices.join(", "))]
+    NotAChoice {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// What was given a wrong value.
+        variable: String,
+        /// The values that there are.
+        choices: Vec<String>,
+    },
+    /// A value that is no number, or neither true nor false.
+    #[error("{variable} of {id} is a {format}")]
+    WrongFormat {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// What was given a wrong value.
+        variable: String,
+        /// What its entry expects.
+        format: String,
+    },
+    /// An argument of the publisher that would run something else than the pinned package.
+    #[error(
+        "{id} asks for \"{argument}\", which would decide what is run; add it by hand: tidings add NAME -- COMMAND"
+    )]
+    RuntimeArgument {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// The argument that is refused.
+        argument: String,
+    },
+    /// What it runs could not be had.
+    #[error("what {id} runs can not be had: {reason}")]
+    Unfetched {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// What the network, or the check of the file, says.
+        reason: String,
     },
     /// Arguments for a URL.
     #[error("{id} is reached by a URL and takes no `args`")]
@@ -78,6 +139,12 @@ pub fn server_keys(
         // Without `-y`, npx asks before it installs, on the input that carries the protocol.
         EntryCommand::Npm { package, args } => command("npx", &["-y", package], args, wishes),
         EntryCommand::Pypi { package, args } => command("uvx", &[package], args, wishes),
+        EntryCommand::Nuget { package, args } => command("dnx", &[package, "--yes", "--"], args, wishes),
+        // Only registries have them, and those entries are made into keys by their release.
+        EntryCommand::Bundle { url } => {
+            let reasons = vec![format!("{url} has to be fetched first")];
+            return Err(KeysError::NoWay { id: entry.id.clone(), kind: wishes.kind.clone(), reasons });
+        }
         EntryCommand::Command { command: program, args } => command(program, &[], args, wishes),
         EntryCommand::Container { image, args, network, read_only, volumes } => {
             let mut keys = object(json!({ "container": image }));
@@ -170,13 +237,13 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-fn put_list(keys: &mut Map<String, Value>, key: &str, list: Vec<String>) {
+pub(crate) fn put_list(keys: &mut Map<String, Value>, key: &str, list: Vec<String>) {
     if !list.is_empty() {
         keys.insert(key.into(), list.into());
     }
 }
 
-fn put_pairs(keys: &mut Map<String, Value>, key: &str, pairs: Vec<(String, String)>) {
+pub(crate) fn put_pairs(keys: &mut Map<String, Value>, key: &str, pairs: Vec<(String, String)>) {
     if !pairs.is_empty() {
         let pairs: Map<String, Value> = pairs.into_iter().map(|(name, value)| (name, value.into())).collect();
         keys.insert(key.into(), pairs.into());

@@ -1,21 +1,31 @@
-//! The catalogue of this machine: what is built in, and a file of the user's, whose entries win.
+//! The catalogue of this machine: copies of registries, what is built in, and a file of the user's. Of entries with one id that of the
+//! file wins, then what is built in: nobody takes the place of a known server by publishing its id.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
-use tidings_config::{CatalogueEntry, ConfigErrors, parse_catalogue};
+use serde_json::Value;
+use tidings_config::{CatalogueEntry, ConfigErrors, RegistrySettings, parse_catalogue};
+use tidings_store::RegistryTable;
 use tidings_sync::Lock;
+use tokio::sync::{OnceCell, watch};
 
 use crate::catalogue::{
-    CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, RefreshReport, SourceStatus,
+    CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, EntryRelease, RefreshReport,
+    SourceStatus,
 };
 use crate::index::EntryIndex;
+use crate::keys::{ExtraKeys, KeysError, server_keys};
+use crate::releases::{InstalledRelease, PublishedRelease};
+use crate::remote::{CopiedEntries, RegistryFetcher, RemoteRegistry};
 use crate::starter;
+use crate::stock::ReleaseStock;
+use crate::sync::SyncFault;
 
 /// The source that is part of the program.
 const BUILT_IN: &str = "built-in";
@@ -60,33 +70,164 @@ impl fmt::Display for FileFault {
 
 impl std::error::Error for FileFault {}
 
-/// The starter set and perhaps a file.
-#[derive(Debug)]
-pub struct LocalCatalogue {
-    state: Lock<CatalogState>,
+/// How registries are reached, and where what is had from them is kept.
+pub struct RegistryAccess {
+    /// Those of the configuration.
+    pub registries: Vec<RegistrySettings>,
+    /// Where copies of them are kept.
+    pub table: RegistryTable,
+    /// The network.
+    pub fetcher: Arc<dyn RegistryFetcher>,
+    /// The folder of bundles.
+    pub bundles: PathBuf,
 }
 
-#[derive(Debug)]
+/// The starter set, perhaps a file, and copies of registries.
+pub struct LocalCatalogue {
+    state: Lock<CatalogState>,
+    releases: Option<ReleaseStock>,
+    /// Whether what is kept of the registries was read: when somebody first asks, since it may be many thousand entries.
+    loaded: OnceCell<()>,
+    /// Rises with every reading of a registry.
+    refreshes: watch::Sender<u64>,
+}
+
 struct CatalogState {
     sources: Vec<EntrySource>,
     index: Arc<EntryIndex>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct EntrySource {
     status: SourceStatus,
     entries: Vec<Arc<CatalogEntry>>,
+    remote: Option<Arc<RemoteRegistry>>,
+    /// What a registry has withdrawn.
+    withdrawn: Arc<BTreeMap<String, Arc<EntryRelease>>>,
 }
 
 impl LocalCatalogue {
-    /// Reads the file, if there is one.
-    pub fn open(file: Option<&Path>) -> Result<Self, FileFault> {
-        let mut sources = vec![EntrySource::new(BUILT_IN, None, starter::entries())];
+    /// Reads the file, if there is one. Registries are asked later.
+    pub fn open(file: Option<&Path>, access: Option<RegistryAccess>) -> Result<Self, FileFault> {
+        let mut sources = Vec::new();
+        let releases = access.map(|RegistryAccess { registries, table, fetcher, bundles }| {
+            for settings in registries {
+                let remote = RemoteRegistry::new(settings, table.clone(), Arc::clone(&fetcher));
+                sources.push(EntrySource::remote(Arc::new(remote)));
+            }
+            ReleaseStock::new(fetcher, bundles)
+        });
+        sources.push(EntrySource::new(BUILT_IN, None, starter::entries()));
         if let Some(path) = file {
             sources.push(EntrySource::new(FILE, Some(path.to_owned()), read(path)?));
         }
         let index = Arc::new(index(&sources));
-        Ok(Self { state: Lock::new(CatalogState { sources, index }) })
+        Ok(Self {
+            state: Lock::new(CatalogState { sources, index }),
+            releases,
+            loaded: OnceCell::new(),
+            refreshes: watch::Sender::new(0),
+        })
+    }
+
+    /// Rings when a registry was read, by whoever asked for it.
+    pub fn refreshes(&self) -> watch::Receiver<u64> {
+        self.refreshes.subscribe()
+    }
+
+    /// The registries, by name, with how long each counts as current and when it was last read.
+    pub async fn registries(&self) -> Vec<(String, Duration, Option<SystemTime>)> {
+        self.load().await;
+        let state = self.state();
+        let remote = |source: &EntrySource| {
+            let settings = &source.remote.as_ref()?.settings;
+            let refreshed = Some(source.status.refreshed).filter(|at| *at != UNIX_EPOCH);
+            Some((settings.name.clone(), settings.refresh, refreshed))
+        };
+        state.sources.iter().filter_map(remote).collect()
+    }
+
+    /// What the registries have now for a server that is installed; `None` when none of them knows its entry.
+    pub async fn published(&self, installed: &InstalledRelease, kind: &str) -> Option<PublishedRelease> {
+        self.load().await;
+        let release = {
+            let state = self.state();
+            let offered = state.index.get(&installed.entry).and_then(|entry| entry.release.clone());
+            let mut withdrawn = state.sources.iter().filter_map(|source| source.withdrawn.get(&installed.entry));
+            offered.or_else(|| withdrawn.next().cloned())?
+        };
+        let digest = match &self.releases {
+            Some(stock) => stock.digest_now(&release, installed, kind).await,
+            None => None,
+        };
+        Some(PublishedRelease {
+            version: release.version.clone(),
+            status: release.status.word().to_owned(),
+            message: release.message.clone(),
+            digest,
+        })
+    }
+
+    /// Reads what is kept of the registries, once.
+    async fn load(&self) {
+        self.loaded
+            .get_or_init(|| async {
+                let remotes: Vec<Arc<RemoteRegistry>> =
+                    self.state().sources.iter().filter_map(|source| source.remote.clone()).collect();
+                for remote in remotes {
+                    let from = Arc::clone(&remote);
+                    // Waits for the disk, and reads a text per entry.
+                    let kept = tokio::task::spawn_blocking(move || from.kept()).await;
+                    self.take_copy(&remote, Ok(kept.unwrap_or_default()));
+                }
+            })
+            .await;
+    }
+
+    /// Takes in the copy of a registry, or why there is no newer one.
+    fn take_copy(
+        &self,
+        remote: &Arc<RemoteRegistry>,
+        outcome: Result<CopiedEntries, SyncFault>,
+    ) -> Option<RefreshReport> {
+        let mut state = self.state();
+        let is_this = |source: &&mut EntrySource| source.remote.as_ref().is_some_and(|own| Arc::ptr_eq(own, remote));
+        let source = state.sources.iter_mut().find(is_this)?;
+        let before = source.clone();
+        match outcome {
+            Ok(copied) => {
+                source.status.entries = copied.entries.len();
+                source.status.refreshed = copied.refreshed.unwrap_or(UNIX_EPOCH);
+                source.status.error = None;
+                source.entries = copied.entries;
+                source.withdrawn = Arc::new(copied.withdrawn);
+            }
+            // What was read before stays in use, with its age.
+            Err(fault) => {
+                let RegistrySettings { name, url, .. } = &remote.settings;
+                source.status.error = Some(format!("the registry \"{name}\" at {url} was not read: {fault}"));
+            }
+        }
+        let report = difference(&before, source);
+        if report.added + report.changed + report.removed > 0 {
+            state.index = Arc::new(index(&state.sources));
+        }
+        Some(report)
+    }
+
+    /// Asks a registry what is new.
+    async fn read_remote(&self, remote: &Arc<RemoteRegistry>) -> Option<RefreshReport> {
+        let outcome = remote.read().await.map(|(copied, skipped)| {
+            if skipped > 0 {
+                let registry = &remote.settings.name;
+                tracing::warn!(%registry, skipped, "entries of a registry that can not be understood are left out");
+            }
+            copied
+        });
+        let report = self.take_copy(remote, outcome);
+        // After the copy is in use: whoever hears it reads what is new.
+        self.refreshes.send_modify(|count| *count += 1);
+        report
     }
 
     fn state(&self) -> MutexGuard<'_, CatalogState> {
@@ -124,11 +265,16 @@ impl LocalCatalogue {
 
     async fn refresh_now(&self, source: Option<String>) -> Result<Vec<RefreshReport>, CatalogueError> {
         let named = self.named(source)?;
+        self.load().await;
         // A copy, because files are read without the lock.
         let wanted = self.state().sources.clone();
         let wanted = wanted.into_iter().filter(|source| named.as_ref().is_none_or(|n| **n == *source.status.name));
         let mut done = Vec::new();
         for source in wanted {
+            if let Some(remote) = &source.remote {
+                done.extend(self.read_remote(remote).await);
+                continue;
+            }
             let Some(path) = source.status.file.clone() else {
                 // What is built in can not change, and is reported as unchanged.
                 done.push(difference(&source, &source));
@@ -155,6 +301,7 @@ impl EntryCatalogue for LocalCatalogue {
                 // A source that does not exist is an error: an empty answer would read as "nothing fits".
                 self.named(Some(source.clone()))?;
             }
+            self.load().await;
             let any = query.sources.iter().any(|source| source.eq_ignore_ascii_case(ALL));
             let query = if any { EntryQuery { sources: Vec::new(), ..query } } else { query };
             Ok(self.index().search(&query))
@@ -164,6 +311,7 @@ impl EntryCatalogue for LocalCatalogue {
     fn list(&self, source: Option<String>, limit: usize) -> BoxFuture<'_, Result<EntryPage, CatalogueError>> {
         Box::pin(async move {
             let source = self.named(source)?;
+            self.load().await;
             let index = self.index();
             let entries = || index.of_source(source.as_deref());
             Ok(EntryPage { entries: entries().take(limit).cloned().collect(), total: entries().count() })
@@ -171,7 +319,20 @@ impl EntryCatalogue for LocalCatalogue {
     }
 
     fn get(&self, id: String) -> BoxFuture<'_, Result<Option<Arc<CatalogEntry>>, CatalogueError>> {
-        Box::pin(async move { Ok(self.index().get(&id)) })
+        Box::pin(async move {
+            self.load().await;
+            Ok(self.index().get(&id))
+        })
+    }
+
+    fn keys(&self, entry: Arc<CatalogEntry>, wishes: ExtraKeys) -> BoxFuture<'_, Result<Value, KeysError>> {
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        Box::pin(async move {
+            match (&self.releases, &entry.release) {
+                (Some(stock), Some(release)) => stock.keys(&entry.id, release, &wishes, &is_set).await,
+                _ => server_keys(&entry, &wishes, &is_set),
+            }
+        })
     }
 
     fn refresh(&self, source: Option<String>) -> BoxFuture<'_, Result<Vec<RefreshReport>, CatalogueError>> {
@@ -185,17 +346,31 @@ impl EntrySource {
         let status = SourceStatus {
             name: Arc::clone(&name),
             file,
+            url: None,
             entries: entries.len(),
             refreshed: SystemTime::now(),
             error: None,
         };
-        let entry = |about| Arc::new(CatalogEntry { source: Arc::clone(&name), about });
-        Self { status, entries: entries.into_iter().map(entry).collect() }
+        let entry = |about| Arc::new(CatalogEntry { source: Arc::clone(&name), about, release: None });
+        Self { status, entries: entries.into_iter().map(entry).collect(), remote: None, withdrawn: Arc::default() }
+    }
+
+    /// A registry of which nothing is read yet.
+    fn remote(remote: Arc<RemoteRegistry>) -> Self {
+        let status = SourceStatus {
+            name: remote.settings.name.as_str().into(),
+            file: None,
+            url: Some(remote.settings.url.clone()),
+            entries: 0,
+            refreshed: UNIX_EPOCH,
+            error: None,
+        };
+        Self { status, entries: Vec::new(), remote: Some(remote), withdrawn: Arc::default() }
     }
 }
 
 fn index(sources: &[EntrySource]) -> EntryIndex {
-    // The file comes after what is built in, so its entries win.
+    // In the order of the sources: registries, what is built in, the file. The last one wins.
     EntryIndex::new(sources.iter().flat_map(|source| source.entries.iter().cloned()))
 }
 

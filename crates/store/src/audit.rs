@@ -1,16 +1,17 @@
-//! The audit log: whoever did something hands over what is to be known of it and goes on; one thread writes.
+//! The audit log: whoever did something writes down what is to be known of it and goes on; one thread puts it into the chain.
 //!
-//! Handing over takes no lock and waits for nobody. The queue is bounded by the memory of what waits in it; what does not fit is
-//! counted, and the log itself says how much is missing (a record of kind `gap`).
+//! What waits is bounded by its bytes ([`crate::audit_lanes`]); what does not fit is counted, and the log itself says how much is
+//! missing (a record of kind `gap`).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tidings_sync::Lock;
 use tokio::sync::{oneshot, watch};
 
+use crate::audit_lanes::{AuditGauge, AuditLanes, AuditQueue, LaneBuffer};
 use crate::audit_sinks::{AuditSinks, SinkSettings};
 use crate::checkpoint::Checkpoint;
 use crate::log::LogError;
@@ -33,22 +34,9 @@ const FOLLOW_BYTES: usize = 1 << 20;
 /// What is written in one transaction at most.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Something that is to be recorded.
-pub trait AuditEntry: Send + 'static {
-    /// About how much memory it takes while it waits, which is never nothing: so the number of those that wait is bounded, too.
-    fn weight(&self) -> usize;
-
-    /// What writing one record leaves for the next: what many of them have in common is worked out once.
-    type Memo: Default + Send;
-
-    /// Writes the members of its record after number and hash, of which `time` is the first and `kind` the second: `"time":"…","kind":"…"`.
-    /// Gives the time in milliseconds since 1970.
-    fn write(self, clock: &mut AuditClock, memo: &mut Self::Memo, members: &mut Vec<u8>) -> u64;
-}
-
 /// Turns moments into times: entries hold the cheaper of the two.
 #[derive(Clone, Debug)]
-pub struct AuditClock {
+struct AuditClock {
     moment: Instant,
     millis: i64,
     /// The second that was written last, since 1970 and as text without the zone: most records share theirs with the one before.
@@ -62,13 +50,13 @@ impl AuditClock {
     }
 
     /// The time of a moment, in milliseconds since 1970.
-    pub fn millis(&self, moment: Instant) -> i64 {
+    fn millis(&self, moment: Instant) -> i64 {
         let ago = self.moment.saturating_duration_since(moment).as_millis();
         self.millis - i64::try_from(ago).unwrap_or_default()
     }
 
     /// Writes the member `time`, as every record begins, and gives the same in milliseconds.
-    pub fn write_time(&mut self, moment: Instant, members: &mut Vec<u8>) -> u64 {
+    fn write_time(&mut self, moment: Instant, members: &mut Vec<u8>) -> u64 {
         let millis = self.millis(moment);
         let (second, part) = (millis.div_euclid(1_000), millis.rem_euclid(1_000));
         if self.second.0 != second {
@@ -84,56 +72,16 @@ impl AuditClock {
     }
 }
 
-enum AuditMessage<E> {
-    Entry(E),
-    Checkpoint(oneshot::Sender<Result<Checkpoint, LogError>>),
-    Close,
-}
-
-/// What hands over.
-#[derive(Debug)]
-pub struct AuditQueue<E> {
-    sender: Sender<AuditMessage<E>>,
-    shared: Arc<AuditShared>,
-}
-
 /// What reads. Clones are handles to the same log.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     shared: Arc<AuditShared>,
-    control: Arc<dyn AuditControl>,
-}
-
-trait AuditControl: Send + Sync + std::fmt::Debug {
-    fn checkpoint(&self, answer: oneshot::Sender<Result<Checkpoint, LogError>>);
-    fn close(&self);
-}
-
-#[derive(Debug)]
-struct SenderControl<E>(Sender<AuditMessage<E>>);
-
-impl<E> AuditControl for SenderControl<E>
-where
-    E: AuditEntry + std::fmt::Debug,
-{
-    fn checkpoint(&self, answer: oneshot::Sender<Result<Checkpoint, LogError>>) {
-        // If nobody takes it, the answer is dropped with it, and whoever waits hears that.
-        let _ = self.0.send(AuditMessage::Checkpoint(answer));
-    }
-
-    fn close(&self) {
-        let _ = self.0.send(AuditMessage::Close);
-    }
 }
 
 #[derive(Debug)]
 struct AuditShared {
-    max_waiting: usize,
-    /// The weight of what waits.
-    waiting: AtomicUsize,
-    /// What did not fit since the last gap was recorded, and since the start.
-    dropped: AtomicU64,
-    dropped_in_all: AtomicU64,
+    gauge: Arc<AuditGauge>,
+    requests: Lock<WriterRequests>,
     storage: OnceLock<AuditStorage>,
     progress: watch::Sender<AuditProgress>,
 }
@@ -146,48 +94,32 @@ enum AuditProgress {
     Closed,
 }
 
-impl<E: AuditEntry> AuditQueue<E> {
-    /// Hands an entry over. Takes no lock, and waits for nobody.
-    pub fn hand_over(&self, entry: E) {
-        let weight = entry.weight();
-        // Added before it is compared: those who hand over at the same moment see each other, so the bound holds without a lock.
-        let waiting = self.shared.waiting.fetch_add(weight, Ordering::Relaxed);
-        if waiting + weight > self.shared.max_waiting || self.sender.send(AuditMessage::Entry(entry)).is_err() {
-            self.shared.waiting.fetch_sub(weight, Ordering::Relaxed);
-            self.shared.lose(1);
-        }
-    }
-}
-
 impl AuditLog {
     /// Starts the thread of the log.
-    pub fn start<E: AuditEntry + std::fmt::Debug>(
-        store: Store,
-        limits: AuditLimits,
-        sinks: SinkSettings,
-    ) -> (Self, AuditQueue<E>) {
-        let (sender, receiver) = mpsc::channel();
+    pub fn start<M>(store: Store, limits: AuditLimits, sinks: SinkSettings) -> (Self, AuditQueue<M>)
+    where
+        M: Default + Send + 'static,
+    {
+        let gauge = Arc::new(AuditGauge::new(limits.max_waiting));
+        let lanes = Arc::new(AuditLanes::new(Arc::clone(&gauge)));
         let shared = Arc::new(AuditShared {
-            max_waiting: limits.max_waiting,
-            waiting: AtomicUsize::new(0),
-            dropped: AtomicU64::new(0),
-            dropped_in_all: AtomicU64::new(0),
+            gauge,
+            requests: Lock::default(),
             storage: OnceLock::new(),
             progress: watch::Sender::new(AuditProgress::Opening),
         });
         let writer = AuditWriter {
             shared: Arc::clone(&shared),
-            receiver,
+            lanes: Arc::clone(&lanes),
+            taken: Vec::new(),
             limits,
             sinks: AuditSinks::new(sinks),
-            memo: E::Memo::default(),
         };
         let spawned = std::thread::Builder::new().name("audit".into()).spawn(move || writer.run(&store));
         if let Err(error) = spawned {
             tracing::error!(%error, "no thread for the audit log; nothing is recorded");
         }
-        let control = Arc::new(SenderControl(sender.clone()));
-        (Self { shared: Arc::clone(&shared), control }, AuditQueue { sender, shared })
+        (Self { shared }, AuditQueue { lanes })
     }
 
     /// Reads the records of a store that no log was started for. Blocks.
@@ -198,7 +130,7 @@ impl AuditLog {
 
     /// How many entries were dropped since the start, because they came faster than they could be written.
     pub fn dropped(&self) -> u64 {
-        self.shared.dropped_in_all.load(Ordering::Relaxed)
+        self.shared.gauge.dropped_in_all.load(Ordering::Relaxed)
     }
 
     /// Reads records on a thread where blocking is allowed.
@@ -227,7 +159,7 @@ impl AuditLog {
     /// Signs how far both logs have come, after everything that was handed over.
     pub async fn checkpoint(&self) -> Result<Checkpoint, LogError> {
         let (answer, made) = oneshot::channel();
-        self.control.checkpoint(answer);
+        self.shared.ask(|requests| requests.checkpoints.push(answer));
         made.await.unwrap_or(Err(LogError::Closed))
     }
 
@@ -241,7 +173,7 @@ impl AuditLog {
 
     /// Waits until everything handed over is written, and takes no more.
     pub async fn close(&self) {
-        self.control.close();
+        self.shared.ask(|requests| requests.close = true);
         let mut progress = self.shared.progress.subscribe();
         let closed = progress.wait_for(|progress| *progress == AuditProgress::Closed);
         if tokio::time::timeout(CLOSING, closed).await.is_err() {
@@ -291,28 +223,48 @@ impl AuditTail {
 }
 
 impl AuditShared {
-    fn lose(&self, count: u64) {
-        self.dropped.fetch_add(count, Ordering::Relaxed);
-        self.dropped_in_all.fetch_add(count, Ordering::Relaxed);
+    /// Asks the thread of the log for something. If it is gone, what is asked is dropped, and whoever waits for an answer hears that.
+    fn ask(&self, add: impl FnOnce(&mut WriterRequests)) {
+        let mut requests = self.requests.lock();
+        if !requests.refused {
+            add(&mut requests);
+        }
+        drop(requests);
+        self.gauge.wake();
     }
 }
 
-struct AuditWriter<E: AuditEntry> {
+struct AuditWriter<M> {
     shared: Arc<AuditShared>,
-    receiver: Receiver<AuditMessage<E>>,
+    lanes: Arc<AuditLanes<M>>,
+    /// What was taken out of the lanes, and not all of it read.
+    taken: Vec<LaneBuffer>,
     limits: AuditLimits,
     sinks: AuditSinks,
-    memo: E::Memo,
 }
 
 /// What the writer was asked for besides writing.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct WriterRequests {
     checkpoints: Vec<oneshot::Sender<Result<Checkpoint, LogError>>>,
     close: bool,
+    /// Nobody answers any more.
+    refused: bool,
 }
 
-impl<E: AuditEntry> AuditWriter<E> {
+impl WriterRequests {
+    fn is_empty(&self) -> bool {
+        self.checkpoints.is_empty() && !self.close
+    }
+
+    /// Takes over what was asked since.
+    fn add(&mut self, more: &mut Self) {
+        self.checkpoints.append(&mut more.checkpoints);
+        self.close |= more.close;
+    }
+}
+
+impl<M: Default> AuditWriter<M> {
     fn run(mut self, store: &Store) {
         let opened = AuditStorage::new(store).and_then(|storage| Ok((storage.last()?, storage)));
         let storage = match opened {
@@ -323,26 +275,17 @@ impl<E: AuditEntry> AuditWriter<E> {
             }
             Err(error) => return tracing::error!(%error, "the audit log can not be opened; nothing is recorded"),
         };
+        self.shared.gauge.is_written_here();
         let mut due = Instant::now() + CHECKPOINT;
         loop {
             let mut batch = AuditBatch::default();
-            let mut asked = WriterRequests::default();
             // Nobody wakes up while nothing happens, but for the checkpoint of the hour.
-            match self.receiver.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                Ok(message) => {
-                    // From here on whoever hands over finds nobody to wake, which would cost more than the rest of it.
-                    let waits = matches!(message, AuditMessage::Entry(_));
-                    self.take(message, &mut AuditClock::now(), &mut batch, &mut asked);
-                    if waits {
-                        self.gather(&mut asked, &mut batch);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => asked.close = true,
-            }
+            self.shared.gauge.sleep_until(due, || self.shared.requests.lock().is_empty() && self.lanes.is_empty());
+            let mut asked = WriterRequests::default();
+            self.gather(&mut asked, &mut batch);
             // In pieces: neither the memory of this thread nor a transaction grows with what waits.
             loop {
-                let more = self.drain(&mut batch, &mut asked);
+                let more = self.drain(&mut batch);
                 // Also at the end: many a gateway lives for less than an hour.
                 let is_due = Instant::now() >= due || (asked.close && !more);
                 // Nothing is signed where there is no key: its numbers are its own, and in a sink they would contradict those of the store.
@@ -369,46 +312,39 @@ impl<E: AuditEntry> AuditWriter<E> {
     /// Waits for more to come, but not once somebody waits for this thread.
     fn gather(&mut self, asked: &mut WriterRequests, batch: &mut AuditBatch) {
         let until = Instant::now() + GATHER;
-        // Slept and not waited for messages, so that whoever sends has nobody to wake; in steps, so that the end does not wait long.
-        while Instant::now() < until && asked.checkpoints.is_empty() && !asked.close {
+        loop {
+            // Before the lanes: what was handed over before something was asked for is written before it is answered.
+            asked.add(&mut self.shared.requests.lock());
+            let is_full = self.drain(batch);
+            if is_full || batch.records.is_empty() || !asked.is_empty() || Instant::now() >= until {
+                return;
+            }
+            // Slept and not waited for entries, so that whoever hands over has nobody to wake; in steps, so that the end does not
+            // wait long.
             std::thread::sleep(GATHER / 4);
-            self.drain(batch, asked);
         }
     }
 
-    /// Takes what waits; tells whether there may be more.
-    fn drain(&mut self, batch: &mut AuditBatch, asked: &mut WriterRequests) -> bool {
+    /// Takes what waits, in the order in which it happened; tells whether there may be more.
+    fn drain(&mut self, batch: &mut AuditBatch) -> bool {
         let mut clock = AuditClock::now();
+        if self.taken.iter().all(|lane| lane.moment().is_none()) {
+            self.lanes.exchange(&mut self.taken);
+        }
         while batch.members.len() < BATCH_BYTES {
-            match self.receiver.try_recv() {
-                Ok(message) => self.take(message, &mut clock, batch, asked),
-                Err(_) => return false,
-            }
+            let waiting = self.taken.iter_mut().filter_map(|lane| Some((lane.moment()?, lane)));
+            let Some((moment, lane)) = waiting.min_by_key(|(moment, _)| *moment) else { return false };
+            let time = clock.write_time(moment, &mut batch.members);
+            batch.members.push(b',');
+            batch.members.extend_from_slice(lane.next(&self.shared.gauge).unwrap_or_default());
+            batch.records.push((batch.members.len(), time));
         }
         true
     }
 
-    fn take(
-        &mut self,
-        message: AuditMessage<E>,
-        clock: &mut AuditClock,
-        batch: &mut AuditBatch,
-        asked: &mut WriterRequests,
-    ) {
-        match message {
-            AuditMessage::Entry(entry) => {
-                self.shared.waiting.fetch_sub(entry.weight(), Ordering::Relaxed);
-                let time = entry.write(clock, &mut self.memo, &mut batch.members);
-                batch.records.push((batch.members.len(), time));
-            }
-            AuditMessage::Checkpoint(answer) => asked.checkpoints.push(answer),
-            AuditMessage::Close => asked.close = true,
-        }
-    }
-
     /// Writes a batch. What could not be written is counted as lost.
     fn write(&mut self, storage: &AuditStorage, mut batch: AuditBatch, asked: &mut WriterRequests) {
-        let lost = self.shared.dropped.swap(0, Ordering::Relaxed);
+        let lost = self.shared.gauge.dropped.swap(0, Ordering::Relaxed);
         let mut clock = AuditClock::now();
         let now = clock.millis;
         if lost > 0 {
@@ -436,8 +372,8 @@ impl<E: AuditEntry> AuditWriter<E> {
                 let count = batch.records.len() as u64;
                 tracing::error!(%error, count, "audit records could not be written");
                 // The gap itself is in `lost`; of the rest each is one.
-                self.shared.dropped.fetch_add(lost, Ordering::Relaxed);
-                self.shared.lose(count - u64::from(lost > 0));
+                self.shared.gauge.dropped.fetch_add(lost, Ordering::Relaxed);
+                self.shared.gauge.lose(count - u64::from(lost > 0));
                 for answer in asked.checkpoints.drain(..) {
                     let _ = answer.send(Err(LogError::Unreadable(error.to_string())));
                 }
@@ -446,9 +382,13 @@ impl<E: AuditEntry> AuditWriter<E> {
     }
 }
 
-impl<E: AuditEntry> Drop for AuditWriter<E> {
+impl<M> Drop for AuditWriter<M> {
     fn drop(&mut self) {
         // Also when the thread panicked or was never started.
+        self.lanes.close();
+        let mut requests = self.shared.requests.lock();
+        *requests = WriterRequests { refused: true, ..WriterRequests::default() };
+        drop(requests);
         self.shared.progress.send_replace(AuditProgress::Closed);
     }
 }

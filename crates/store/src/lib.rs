@@ -10,13 +10,16 @@
 //! - [`AuditLog`] is the log of who did what; its table is `tables/audit.rs`. Both logs are chains (`chain.rs`), which
 //!   [`verify`] goes along.
 //! - [`ServerTable`] keeps the servers that were added at run time; its table is `tables/servers.rs`.
+//! - [`RegistryTable`] keeps copies of registries of servers; its table is `tables/registry.rs`.
 //! - [`SessionTable`] keeps the sessions of clients; its table is `tables/sessions.rs`.
 //! - [`HookTable`] keeps what webhooks received last; its table is `tables/hooks.rs`.
+//! - [`OutboundTable`] keeps how far each URL of `[[notify]]` came; its table is `tables/outbound.rs`.
 //! - [`UseTable`] keeps which tool was used after which question; its table is `tables/uses.rs`.
 //! - [`VectorTable`] keeps what an embeddings endpoint answered; its table is `tables/vectors.rs`.
 //! - [`VaultTable`] keeps secrets for servers, sealed; its table is `tables/vault.rs`.
 
 mod audit;
+mod audit_lanes;
 mod audit_sinks;
 mod chain;
 mod chain_key;
@@ -33,7 +36,8 @@ mod store;
 mod tables;
 mod verify;
 
-pub use audit::{AuditClock, AuditEntry, AuditLog, AuditQueue, AuditTail};
+pub use audit::{AuditLog, AuditTail};
+pub use audit_lanes::{AuditEntry, AuditQueue};
 pub use audit_sinks::SinkSettings;
 pub use chain::ChainPlace;
 pub use chain_key::ChainKey;
@@ -49,6 +53,8 @@ pub use tables::audit::AuditLimits;
 pub use tables::changes::{ChangeQuery, ChangeRow, ChangeRows, LogLimits, QueryStart};
 pub use tables::definitions::{DefinedItem, DefinitionState, ItemPlace};
 pub use tables::hooks::{HookTable, KeptDelivery};
+pub use tables::outbound::OutboundTable;
+pub use tables::registry::{CopyState, CopyStep, RegistryCopy, RegistryTable};
 pub use tables::servers::{KeepError, KeepStep, KeptServers, ServerTable};
 pub use tables::sessions::{SessionKey, SessionStep, SessionTable};
 pub use tables::uses::{KeptUse, UseTable};

@@ -161,6 +161,11 @@ impl ChangeLog {
         shared.bell.notify_one();
     }
 
+    /// The number of the newest change that followers can be told of. Reads nothing.
+    pub async fn newest(&self) -> Result<u64, LogError> {
+        self.opened().await
+    }
+
     /// Reads rows on a thread where blocking is allowed.
     pub async fn read(&self, query: ChangeQuery) -> Result<ChangeRows, LogError> {
         self.ask(move |shelf| shelf.read(query)).await
@@ -258,6 +263,11 @@ pub struct LogTail {
 }
 
 impl LogTail {
+    /// The number of the last change that was given, or that it began after.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
     /// The next changes, at least one. Can be dropped and called again without loss.
     pub async fn next(&mut self) -> Result<Vec<ChangeRow>, LogError> {
         loop {

@@ -5,6 +5,8 @@ pub(crate) mod changes;
 pub(crate) mod definitions;
 pub(crate) mod hooks;
 mod lists;
+pub(crate) mod outbound;
+pub(crate) mod registry;
 pub(crate) mod servers;
 pub(crate) mod sessions;
 pub(crate) mod uses;

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 use tidings_config::{Config, QuotaSettings, glob_matches};
-use tidings_engine::{AccessScope, Principal, QuotaLimits};
+use tidings_engine::{AccessScope, Principal, QuotaBook, QuotaLimits};
 use tidings_hub::who::PersonFacts;
 use tidings_identity::{Authenticator, AuthenticatorSettings, METADATA, StaticToken};
 use tidings_inventory::WatchFault;
@@ -22,7 +22,7 @@ pub(crate) struct AccessControl {
     /// The key of the data directory.
     admin_token: String,
     /// The address of the gateway, as clients know it.
-    base: String,
+    pub(crate) base: String,
     /// Whether there was `[auth]` at the start.
     has_auth: bool,
 }
@@ -113,6 +113,18 @@ fn counted(config: &Config) -> Option<QuotaSettings> {
 fn limits(quotas: QuotaSettings) -> QuotaLimits {
     let QuotaSettings { calls, listens, sessions, subscriptions, message_mib } = quotas;
     QuotaLimits { calls, listens, sessions, subscriptions, message_memory: message_mib << 20 }
+}
+
+/// Who speaks on standard input: the person at this machine, counted where there are limits.
+pub(crate) fn only_client(config: &Config) -> Principal {
+    let local = Principal::local();
+    match counted(config).filter(|_| config.limits.is_some()) {
+        Some(quotas) => {
+            let book = QuotaBook::new(&local.name, limits(quotas));
+            local.counted(book)
+        }
+        None => local,
+    }
 }
 
 /// Why nobody could come in, or everybody.

@@ -1,6 +1,5 @@
 //! From what the engine sees done to what the audit log keeps.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -9,13 +8,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_config::AuditSettings;
 use tidings_engine::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
-use tidings_store::{AuditClock, AuditEntry, AuditLimits, AuditLog, AuditQueue, SinkSettings, Store};
+use tidings_store::{AuditEntry, AuditLimits, AuditLog, AuditQueue, SinkSettings, Store};
 use tidings_wire::{Digest, append_hex, append_string, one_line};
 
 /// What may wait to be written: with small calls this is 20,000 of them, and more than half a second of the fastest.
 const WAITING: usize = 8 << 20;
-/// What an entry takes besides its texts.
-const ENTRY: usize = 320;
 /// How long the names of one decision may be together: approvals name as many as servers offer.
 const NAMES: usize = 1 << 20;
 /// How many refusals are recorded one by one in a minute: anybody can cause them, and they must not push out the rest.
@@ -46,22 +43,25 @@ pub(crate) fn start(store: &Store, settings: &AuditSettings) -> Option<(AuditLog
 
 /// The engine's way to the log.
 struct AuditRecorder {
-    queue: AuditQueue<Recorded>,
+    queue: AuditQueue<LastClient>,
     keeps_arguments: bool,
     begun: Instant,
     /// The minute since the start, in the upper half, and how many were refused in it.
     refusals: AtomicU64,
 }
 
-#[derive(Debug)]
-enum Recorded {
-    Call(AuditedCall),
-    Decision(Instant, AuditedDecision, u64),
+/// A decision, when it was made, and how many of its kind were not recorded before it.
+struct RecordedDecision {
+    at: Instant,
+    decision: AuditedDecision,
+    more: u64,
 }
 
+struct RecordedCall<'a>(AuditedCall<'a>);
+
 impl AuditTrail for AuditRecorder {
-    fn call(&self, call: AuditedCall) {
-        self.queue.hand_over(Recorded::Call(call));
+    fn call(&self, call: AuditedCall<'_>) {
+        self.queue.hand_over(RecordedCall(call));
     }
 
     fn decision(&self, decision: AuditedDecision) {
@@ -72,7 +72,7 @@ impl AuditTrail for AuditRecorder {
                 None => return,
             }
         }
-        self.queue.hand_over(Recorded::Decision(Instant::now(), bounded(decision), more));
+        self.queue.hand_over(RecordedDecision { at: Instant::now(), decision: bounded(decision), more });
     }
 
     fn keeps_arguments(&self) -> bool {
@@ -99,16 +99,16 @@ impl AuditRecorder {
 
 /// The client of the last call, as it said of itself and as it is recorded: most calls come from few clients, and what they say has to
 /// be read as JSON.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct LastClient {
-    said: Bytes,
+    said: Vec<u8>,
     recorded: Vec<u8>,
 }
 
 impl LastClient {
-    fn write(&mut self, said: &Bytes, members: &mut Vec<u8>) {
+    fn write(&mut self, said: &[u8], members: &mut Vec<u8>) {
         if self.said != said {
-            self.said = said.clone();
+            said.clone_into(&mut self.said);
             self.recorded.clear();
             json_or_text(&mut self.recorded, "client", said);
         }
@@ -116,86 +116,99 @@ impl LastClient {
     }
 }
 
-impl AuditEntry for Recorded {
+impl AuditEntry for RecordedDecision {
     type Memo = LastClient;
 
-    fn weight(&self) -> usize {
-        ENTRY
-            + match self {
-                Self::Call(call) => {
-                    let arguments = match &call.kept_arguments {
-                        Some(KeptArguments::Whole(arguments)) => arguments.len(),
-                        Some(KeptArguments::TooLong) | None => 0,
-                    };
-                    call.name.len() + call.client.as_ref().map_or(0, Bytes::len) + arguments
-                }
-                Self::Decision(_, AuditedDecision::Servers { put, removed }, _) => {
-                    put.iter().chain(removed).map(|name| name.len() + 24).sum()
-                }
-                Self::Decision(_, AuditedDecision::Approval { names, .. }, _) => {
-                    names.iter().map(|name| name.len() + 24).sum()
-                }
-                Self::Decision(..) => LONGEST_TEXT,
-            }
+    fn moment(&self) -> Instant {
+        self.at
     }
 
-    fn write(self, clock: &mut AuditClock, last: &mut LastClient, members: &mut Vec<u8>) -> u64 {
-        match self {
-            Self::Call(call) => write_call(&call, clock, last, members),
-            Self::Decision(at, decision, more) => {
-                let time = clock.write_time(at, members);
-                let mut record = decision_members(decision);
-                if more > 0 {
-                    record["more"] = more.into();
-                }
-                let text = record.to_string();
-                members.push(b',');
-                // Without the braces: these are the members of a record that has begun.
-                members.extend_from_slice(&text.as_bytes()[1..text.len() - 1]);
-                time
-            }
+    fn write(self, _: &mut LastClient, members: &mut Vec<u8>) {
+        let mut record = decision_members(self.decision);
+        if self.more > 0 {
+            record["more"] = self.more.into();
         }
+        let text = record.to_string();
+        // Without the braces: these are the members of a record that has begun.
+        members.extend_from_slice(&text.as_bytes()[1..text.len() - 1]);
     }
 }
 
-/// Written by hand: there is one for every call.
-fn write_call(call: &AuditedCall, clock: &mut AuditClock, last: &mut LastClient, members: &mut Vec<u8>) -> u64 {
-    let time = clock.write_time(call.started + call.took, members);
-    text(members, "kind", "call");
-    text(members, "method", call.method.as_str());
-    if let Some(server) = &call.server {
-        text(members, "server", server);
+impl AuditEntry for RecordedCall<'_> {
+    type Memo = LastClient;
+
+    fn moment(&self) -> Instant {
+        self.0.ended
     }
-    text(members, "name", &call.name);
-    if let Some((digest, size)) = call.name_cut.as_deref() {
-        hashed(members, "name_cut", digest, *size);
+
+    /// Written by hand: there is one for every call.
+    fn write(self, last: &mut LastClient, members: &mut Vec<u8>) {
+        let call = self.0;
+        members.extend_from_slice(b"\"kind\":\"call\"");
+        text(members, "method", call.method.as_str());
+        if let Some(server) = call.server {
+            text(members, "server", server);
+        }
+        text(members, "name", call.name);
+        if let Some((digest, size)) = &call.name_cut {
+            hashed(members, "name_cut", digest, *size);
+        }
+        text(members, "principal", call.principal);
+        if let Some(client) = call.client {
+            last.write(client, members);
+        }
+        if let Some(size) = call.client_cut {
+            members.extend_from_slice(b",\"client_cut\":{\"bytes\":");
+            number(members, size as u64);
+            members.push(b'}');
+        }
+        if let Some((digest, size)) = &call.arguments {
+            hashed(members, "arguments", digest, *size);
+        }
+        match call.kept_arguments {
+            Some(KeptArguments::Whole(arguments)) => json_or_text(members, "given", arguments),
+            Some(KeptArguments::TooLong) => members.extend_from_slice(b",\"given_cut\":true"),
+            None => {}
+        }
+        if let Some(rule) = call.would_deny {
+            text(members, "would_deny", rule);
+        }
+        write_outcome(call.outcome, members);
+        members.extend_from_slice(b",\"micros\":");
+        number(members, u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX));
     }
-    text(members, "principal", &call.principal);
-    if let Some(client) = &call.client {
-        last.write(client, members);
+}
+
+fn write_outcome(outcome: CallOutcome, members: &mut Vec<u8>) {
+    match outcome {
+        CallOutcome::Answered(size) => {
+            members.extend_from_slice(b",\"outcome\":\"answered\",\"answer_bytes\":");
+            number(members, size as u64);
+        }
+        CallOutcome::Refused(code) => {
+            members.extend_from_slice(b",\"outcome\":\"error\",\"code\":");
+            if code < 0 {
+                members.push(b'-');
+            }
+            number(members, code.unsigned_abs());
+        }
+        CallOutcome::Cancelled => members.extend_from_slice(b",\"outcome\":\"cancelled\""),
+        CallOutcome::Abandoned => members.extend_from_slice(b",\"outcome\":\"abandoned\""),
     }
-    if let Some(size) = call.client_cut {
-        let _ = write!(members, ",\"client_cut\":{{\"bytes\":{size}}}");
+}
+
+/// By hand: the formatter of the standard library takes several times as long, and a record has three numbers.
+fn number(members: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut begin = digits.len();
+    loop {
+        begin -= 1;
+        digits[begin] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            return members.extend_from_slice(&digits[begin..]);
+        }
     }
-    if let Some((digest, size)) = &call.arguments {
-        hashed(members, "arguments", digest, *size);
-    }
-    match &call.kept_arguments {
-        Some(KeptArguments::Whole(arguments)) => json_or_text(members, "given", arguments),
-        Some(KeptArguments::TooLong) => members.extend_from_slice(b",\"given_cut\":true"),
-        None => {}
-    }
-    if let Some(rule) = &call.would_deny {
-        text(members, "would_deny", rule);
-    }
-    let _ = match call.outcome {
-        CallOutcome::Answered(size) => write!(members, ",\"outcome\":\"answered\",\"answer_bytes\":{size}"),
-        CallOutcome::Refused(code) => write!(members, ",\"outcome\":\"error\",\"code\":{code}"),
-        CallOutcome::Cancelled => write!(members, ",\"outcome\":\"cancelled\""),
-        CallOutcome::Abandoned => write!(members, ",\"outcome\":\"abandoned\""),
-    };
-    let _ = write!(members, ",\"micros\":{}", call.took.as_micros());
-    time
 }
 
 fn text(members: &mut Vec<u8>, name: &str, value: &str) {
@@ -208,7 +221,9 @@ fn hashed(members: &mut Vec<u8>, name: &str, digest: &Digest, size: usize) {
     key(members, name);
     members.extend_from_slice(b"{\"hash\":\"");
     append_hex(&digest.0, members);
-    let _ = write!(members, "\",\"bytes\":{size}}}");
+    members.extend_from_slice(b"\",\"bytes\":");
+    number(members, size as u64);
+    members.push(b'}');
 }
 
 fn key(members: &mut Vec<u8>, name: &str) {
@@ -219,12 +234,12 @@ fn key(members: &mut Vec<u8>, name: &str) {
 
 /// What a client sent, as the JSON that it is. What not every reader of JSON takes (a number beyond all bounds, half a character, too
 /// many brackets) is a text: it must not spoil the record for whoever reads it.
-fn json_or_text(members: &mut Vec<u8>, name: &str, raw: &Bytes) {
+fn json_or_text(members: &mut Vec<u8>, name: &str, raw: &[u8]) {
     if serde_json::from_slice::<Value>(raw).is_err() {
         return text(members, name, &String::from_utf8_lossy(raw));
     }
     key(members, name);
-    members.extend_from_slice(&one_line(raw));
+    members.extend_from_slice(&one_line(&Bytes::copy_from_slice(raw)));
 }
 
 /// A decision whose texts are not longer than those of records may be.
@@ -282,19 +297,19 @@ mod tests {
 
     use super::*;
 
-    fn call(client: &'static str) -> AuditedCall {
+    fn call(client: &str) -> AuditedCall<'_> {
         AuditedCall {
-            started: Instant::now(),
+            ended: Instant::now(),
             took: Duration::from_millis(1),
-            principal: "local".into(),
-            client: Some(Bytes::from_static(client.as_bytes())),
+            principal: "local",
+            client: Some(client.as_bytes()),
             client_cut: None,
             method: tidings_proto::Method::ToolsCall,
             server: None,
-            name: "echo".into(),
+            name: "echo",
             name_cut: None,
             arguments: None,
-            kept_arguments: Some(KeptArguments::Whole(Bytes::from_static(client.as_bytes()))),
+            kept_arguments: Some(KeptArguments::Whole(client.as_bytes())),
             would_deny: None,
             outcome: CallOutcome::Cancelled,
         }
@@ -308,11 +323,12 @@ mod tests {
             max_bytes: 1 << 20,
             max_waiting: WAITING,
         };
-        let (log, queue) = AuditLog::start::<Recorded>(Store::in_memory(), limits, SinkSettings::default());
-        let deep: &str = Box::leak(format!("{}{}", "[".repeat(200), "]".repeat(200)).into_boxed_str());
-        let said = [r#"{"name":"x","n":1e999}"#, r#"{"name":"\ud800"}"#, deep, "{\"name\":\n\"y\"}", "{\"name\":\"cut"];
+        let (log, queue) = AuditLog::start::<LastClient>(Store::in_memory(), limits, SinkSettings::default());
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let said =
+            [r#"{"name":"x","n":1e999}"#, r#"{"name":"\ud800"}"#, &deep, "{\"name\":\n\"y\"}", "{\"name\":\"cut"];
         for said in said {
-            queue.hand_over(Recorded::Call(call(said)));
+            queue.hand_over(RecordedCall(call(said)));
         }
         let mut tail = log.follow(Some(0)).await.unwrap();
         let mut rows = Vec::new();
@@ -334,14 +350,17 @@ mod tests {
         assert!(path.len() < 1_100 && path.ends_with("… (100000 bytes)"), "{path}");
         let names = vec![long; 5_000];
         let approval = bounded(AuditedDecision::Approval { approved: true, server: "s".into(), names });
-        let weight = Recorded::Decision(Instant::now(), approval.clone(), 0).weight();
+        let mut written = Vec::new();
+        let recorded = RecordedDecision { at: Instant::now(), decision: approval.clone(), more: 0 };
+        recorded.write(&mut LastClient::default(), &mut written);
+        let weight = written.len();
         let AuditedDecision::Approval { names, .. } = approval else { panic!("another decision") };
         assert!(weight < 2 * NAMES && names.last().is_some_and(|last| last.ends_with("more")), "{weight}");
     }
 
     #[test]
     fn a_flood_of_refusals_is_counted_and_not_recorded_one_by_one() {
-        let (log, queue) = AuditLog::start::<Recorded>(
+        let (log, queue) = AuditLog::start::<LastClient>(
             Store::in_memory(),
             AuditLimits {
                 max_age: Duration::from_secs(60),

@@ -205,7 +205,7 @@ impl Backend {
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
-                        Reply::Answer(answer) => break answer.payload.to_bytes(),
+                        Reply::Answer(answer) | Reply::Forbidden { answer, .. } => break answer.payload.to_bytes(),
                         Reply::Cancelled => return Err(CommandFailure::Failed("the request was cancelled".into())),
                         Reply::Message(message) => told(&mut hear, &message),
                         _ => {}

@@ -1,5 +1,6 @@
 //! What users type: commands, options and their help. Parsing only; a command's work is in the file of its name in `commands`.
 
+mod catalogue;
 mod clients;
 mod groups;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod scripts;
 
 use std::path::PathBuf;
 
+pub(crate) use catalogue::CatalogueCommand;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub(crate) use clients::{ConnectArgs, ImportArgs, ManArgs};
 pub(crate) use scripts::{ScaffoldKind, ScriptCommand};
@@ -143,7 +145,7 @@ pub(crate) enum CliCommand {
     /// that is found is listed.
     #[command(
         after_help = "Examples:\n  tidings import\n  tidings import claude-code --dry-run\n  tidings import cursor --take\n  \
-                      tidings import ./servers.json --config tidings.toml"
+                      tidings import ./servers.json --config tidings.toml\n  tidings import docker ./docker-mcp.yaml --dry-run"
     )]
     Import(ImportArgs),
     /// Add a server: to the running gateway, which keeps it, else to the configuration.
@@ -181,6 +183,31 @@ pub(crate) enum CliCommand {
     Restart {
         /// The server, by its name in `tidings servers`.
         name: String,
+    },
+    /// Change a server to a newer release; shows what differs first.
+    ///
+    /// For servers that were added from a registry. The new release is started beside the one that runs, and what it lists is compared
+    /// with what clients see now. If you agree, it takes the place of the old one in one moment; if not, nothing has changed.
+    #[command(after_help = "Examples:\n  tidings upgrade notes\n  tidings upgrade notes --yes --json")]
+    Upgrade {
+        /// The server, by its name in `tidings servers`.
+        name: String,
+        /// Swap without asking.
+        #[arg(long, short)]
+        yes: bool,
+        /// Print JSON: the difference and what was done.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find servers that could be added, and add one.
+    #[command(
+        after_help = "Examples:\n  tidings catalogue find read a web page\n  tidings catalogue add io.github.acme/notes --set \
+                      'TOKEN=${env:NOTES_TOKEN}'\n  tidings catalogue refresh"
+    )]
+    Catalogue {
+        /// What to do.
+        #[command(subcommand)]
+        command: CatalogueCommand,
     },
     /// Log in to a server of the running gateway, for all its clients.
     ///
@@ -461,17 +488,28 @@ pub(crate) enum CliCommand {
     ///
     /// Have is to see it in lists, to use it, and to be told of its changes; the rules are those of `[policy]`.
     #[command(after_help = "Examples:\n  tidings explain --as token:laptop crm/get_customer\n  \
-                            tidings explain --as group:support 'crm/db://customers/7'\n\n\
+                            tidings explain --as group:support 'crm/db://customers/7'\n  \
+                            tidings explain --with new-rules.toml\n\n\
                             Asks the running gateway. docs/policy.md says how to write rules.")]
     Explain {
         /// Who: token:NAME (with its servers and groups), group:NAME, scope:NAME, claim:NAME=VALUE or *; several make one person.
-        #[arg(long = "as", value_name = "WHO", value_delimiter = ',', required = true, value_parser = plain_text)]
+        #[arg(
+            long = "as",
+            value_name = "WHO",
+            value_delimiter = ',',
+            required_unless_present = "with",
+            value_parser = plain_text
+        )]
         who: Vec<String>,
         /// More groups they are in.
         #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = plain_text)]
         groups: Vec<String>,
-        /// What: SERVER/NAME, as the server spells the name or URI.
-        item: String,
+        /// Say who would gain or lose what under the [policy] of this file, instead of who may do what now.
+        #[arg(long, value_name = "FILE")]
+        with: Option<PathBuf>,
+        /// What: SERVER/NAME, as the server spells the name or URI [with --with: everything by default].
+        #[arg(required_unless_present = "with")]
+        item: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,

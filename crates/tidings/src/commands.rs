@@ -5,6 +5,7 @@ mod attach;
 mod audit;
 mod authors;
 mod call;
+mod catalogue;
 mod changes;
 mod check;
 mod client_files;
@@ -40,6 +41,7 @@ mod token;
 mod tools;
 mod trust;
 mod unreadable;
+mod upgrade;
 mod validate;
 mod verify;
 mod watch;
@@ -70,6 +72,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Enable { name }) => manage::set_enabled(&cli, name, true).await,
         Some(CliCommand::Disable { name }) => manage::set_enabled(&cli, name, false).await,
         Some(CliCommand::Restart { name }) => manage::restart(&cli, name).await,
+        Some(CliCommand::Upgrade { name, yes, json }) => upgrade::run(&cli, name, *yes, *json).await,
+        Some(CliCommand::Catalogue { command }) => catalogue::run(&cli, command).await,
         Some(CliCommand::Login(args)) => login::run(&cli, args).await,
         Some(CliCommand::Logout { server }) => login::log_out(&cli, server).await,
         Some(CliCommand::Status { json }) => status::run(&cli, *json).await,
@@ -121,8 +125,9 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
             let request = token::NewToken { name, servers, admin: *admin, groups, expires: expires.as_deref() };
             token::run(&request, *json)
         }
-        Some(CliCommand::Explain { who, groups, item, json }) => {
-            explain::run(&cli, &explain::ExplainArgs { who, groups, item, json: *json }).await
+        Some(CliCommand::Explain { who, groups, with, item, json }) => {
+            let (with, item) = (with.as_deref(), item.as_deref());
+            explain::run(&cli, &explain::ExplainArgs { who, groups, with, item, json: *json }).await
         }
         Some(CliCommand::Trust { dir, yes }) => trust::run(&cli, dir.as_deref(), *yes),
         Some(CliCommand::Doctor { json }) => doctor::run(&cli, *json).await,

@@ -29,7 +29,7 @@ use tidings_login::Logins;
 use tidings_page::{Door, DoorSession, Shell};
 use tidings_search::ToolIndex;
 use tidings_server_catalog::LocalCatalogue;
-use tidings_store::{AuditLog, ChangeLog, ChangeQuery, QueryStart};
+use tidings_store::{AuditLog, ChangeLog};
 use tidings_sync::Lock;
 use tokio::sync::Semaphore;
 
@@ -135,14 +135,13 @@ impl PageServer {
     /// The frame around every screen.
     async fn shell(&self, form_token: Option<String>) -> Shell {
         let catalogue = self.0.gateway.catalogue().borrow().clone();
-        let newest = ChangeQuery { from: QueryStart::Newest, limit: 1, max_bytes: 1 };
         Shell {
             now: Timestamp::now(),
             form_token,
             failing: shown_state::failing(&catalogue),
             waiting: self.0.gateway.all_waiting_approvals(),
             refresh: false,
-            last_change: self.0.changes.read(newest).await.map_or(0, |found| found.last),
+            last_change: self.0.changes.newest().await.unwrap_or(0),
         }
     }
 

@@ -1,6 +1,7 @@
 //! From `[policy]` to the rules that the engine holds.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use tidings_config::{Config, PolicyHints, PolicyKinds, PolicyRuleSettings, PolicySettings, PolicyVerbs, glob_matches};
@@ -11,6 +12,11 @@ use tidings_hub::who::WhoPattern;
 /// The rules of a configuration, if it has some, or what can not be understood of them.
 pub(crate) fn of(config: &Config) -> Result<Option<Arc<AccessPolicy>>, String> {
     config.policy.as_ref().map(compile).transpose()
+}
+
+/// The rules of the text of a file, which need not hold.
+pub(crate) fn of_text(text: &str) -> Result<Arc<AccessPolicy>, String> {
+    compile(&tidings_config::parse_policy(text, Path::new("policy.toml")).map_err(|errors| errors.to_string())?)
 }
 
 fn compile(settings: &PolicySettings) -> Result<Arc<AccessPolicy>, String> {
@@ -44,6 +50,7 @@ fn rule(settings: &PolicyRuleSettings) -> Result<PolicyRule, String> {
         kinds: [tools, prompts, resources, resources],
         to,
         hints: HintCondition { read_only, destructive, idempotent, open_world },
+        scope: settings.scope.clone(),
     })
 }
 
@@ -63,6 +70,7 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
     let names = || config.servers.iter().map(|server| server.name.as_str()).chain(["watch", "demo"]);
     let tokens: BTreeSet<&str> =
         config.auth.iter().flat_map(|auth| &auth.tokens).map(|token| token.name.as_str()).collect();
+    let has_provider = config.auth.iter().any(|auth| !auth.jwt.is_empty() || auth.introspection.is_some());
     let mut warnings = Vec::new();
     for rule in config.policy.iter().flat_map(|policy| &policy.rules) {
         for item in &rule.items {
@@ -70,6 +78,13 @@ pub(crate) fn warnings(config: &Config) -> Vec<String> {
             if !names().any(|name| glob_matches(server, name)) {
                 warnings.push(format!("policy: \"{item}\" of the rule \"{}\" names no configured server", rule.name));
             }
+        }
+        if let Some(scope) = rule.scope.as_ref().filter(|_| !has_provider) {
+            warnings.push(format!(
+                "policy: the rule \"{}\" asks for the scope \"{scope}\", and [auth] has no provider whose tokens have scopes: \
+                 nobody can use what it is about",
+                rule.name
+            ));
         }
         for who in rule.who.iter().chain(&rule.except) {
             let token = who.strip_prefix("token:").filter(|name| *name != "local" && !tokens.contains(name));

@@ -53,7 +53,9 @@ impl LoadedConfig {
             search: Default::default(),
             keeps_first_sight: true,
             logins: None,
+            copies: Default::default(),
             access: None,
+            notify: None,
         }
     }
 }

@@ -19,17 +19,21 @@ use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
     AccessPolicy, AuditTrail, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements, ListPages,
-    Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, RefreshPace, SealKey, ServerPlan, Settings, Source,
+    Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace, SealKey, ServerPlan, Settings,
+    Source,
 };
 
-use tidings_builtin::{EndpointSettings, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools};
+use tidings_builtin::{
+    EndpointSettings, LoginTools, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools,
+};
 use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
-use tidings_login::Logins;
+use tidings_login::{Logins, PersonMoved, ServerReconnect};
+use tidings_outbound_hooks::OutboundHooks;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::StaticModel;
 use tidings_server_catalog::LocalCatalogue;
-use tidings_store::{HookTable, ServerTable, Store, UseTable, VectorTable};
+use tidings_store::{HookTable, RegistryTable, ServerTable, Store, UseTable, VectorTable};
 use tidings_upstream::{
     EraChoice, HttpSpec, InheritEnv, LinkConnector, NetworkReach, ProcessLauncher, ServerSpec, SharedCredential,
     StdioSpec, TransportSpec,
@@ -42,7 +46,7 @@ use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::lock_files::{LockFiles, LockPaths};
-use crate::{item_limits, policy, secret};
+use crate::{access, item_limits, policy, secret};
 pub(crate) use logins::open as open_logins;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
@@ -76,8 +80,12 @@ pub(crate) struct GatewayInputs {
     pub(crate) keeps_first_sight: bool,
     /// The logins to servers, where they are kept.
     pub(crate) logins: Option<Logins>,
+    /// What registries said, kept over a restart.
+    pub(crate) copies: RegistryTable,
     /// Who may use what, where that is asked.
     pub(crate) access: Option<AccessControl>,
+    /// The URLs that are told of changes, where that is done.
+    pub(crate) notify: Option<OutboundHooks>,
 }
 
 impl GatewayInputs {
@@ -159,7 +167,9 @@ pub(crate) fn prepare(
         search,
         keeps_first_sight,
         logins,
+        copies,
         access,
+        notify,
     } = ground;
     let config_file = file.as_ref().map(|(file, _)| file.as_path());
     let locks = Arc::new(LockFiles::new(config_file, data.map(DataDir::path), keeps_first_sight));
@@ -170,7 +180,7 @@ pub(crate) fn prepare(
     let projects = Arc::new(ProjectServers::new(cli, launcher));
     let watches = Arc::new(watches::WatchWiring::new(hooks));
     watches.apply(watches.prepare(&config)?);
-    let entries = registry_tools::prepare(&config)?;
+    let entries = registry_tools::prepare(&config, &copies, data)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
         Some(folder) => folder,
         None => std::env::current_dir().map_err(CommandFailure::failed)?,
@@ -190,7 +200,10 @@ pub(crate) fn prepare(
         data: data.map_or_else(|| std::env::temp_dir().join("tidings"), |data| data.path().to_path_buf()),
         access,
         limits: item_limits::of(&config).map_err(CommandFailure::Failed)?.map(LimitDesk::new),
+        notify,
     });
+    // Nothing else is applied at the start: who comes in is known already, and there are no other limits yet.
+    planner.told(&config).map_err(CommandFailure::failed)?();
     let (file, load) = file.unzip();
     let plans: Arc<dyn ServerPlanner> = Arc::clone(&planner) as _;
     let registry =
@@ -244,6 +257,11 @@ impl PreparedGateway {
     /// What is recorded of calls and decisions.
     pub(crate) fn audit(&self) -> &tidings_config::AuditSettings {
         &self.config.audit
+    }
+
+    /// Who asks, where there is one client only.
+    pub(crate) fn only_client(&self) -> Principal {
+        access::only_client(&self.config)
     }
 
     /// The search of the gateway that is started.
@@ -320,6 +338,11 @@ impl PreparedGateway {
             let tools = Source::Local(Arc::new(SearchTools::new(&self.search)));
             plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
         }
+        if self.logins.is_some() {
+            let tool = built_in("log_in", Source::Local(Arc::new(LoginTools)), expose);
+            // Listed also where other tools are found by searching: who sees nothing yet has nothing to search for.
+            plans.push(ServerPlan { listed: true, isolation: Isolation::Principal, ..tool });
+        }
         self.search.start();
         // What a gateway that was killed left behind.
         containers::sweep(&self.connector);
@@ -334,11 +357,24 @@ impl PreparedGateway {
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         if let Some(logins) = &self.logins {
-            let registry = self.registry.clone();
-            logins.attach(Arc::new(move |name| {
+            let (registry, people) = (self.registry.clone(), gateway.clone());
+            let reconnect: ServerReconnect = Arc::new(move |name| {
                 let registry = registry.clone();
                 Box::pin(async move { registry.restart(&name).await.map_err(|refusal| refusal.to_string()) })
-            }));
+            });
+            let moved: PersonMoved = Arc::new(move |server, person, is_in| {
+                let gateway = people.clone();
+                Box::pin(async move {
+                    match is_in {
+                        true => gateway.connect_person(&server, &person).await,
+                        false => {
+                            gateway.disconnect_person(&server, &person);
+                            Ok(())
+                        }
+                    }
+                })
+            });
+            logins.attach(reconnect, moved);
         }
         gateway.accompany(Arc::clone(&self.planner.locks).follow(gateway.clone(), gateway.draining()));
         gateway
@@ -363,9 +399,18 @@ struct EnginePlans {
     access: Option<AccessControl>,
     /// How often people may use what, where that is limited.
     limits: Option<Arc<LimitDesk>>,
+    notify: Option<OutboundHooks>,
 }
 
 impl EnginePlans {
+    /// Who is told of changes by a configuration, or what is wrong with it. Nothing happens before it is called.
+    fn told(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
+        let Some(hooks) = self.notify.clone() else { return Ok(Box::new(|| {})) };
+        let next = hooks.prepare(&config.notify, &|url| unready::is_own_url(url, &self.listeners));
+        let next = next.map_err(|fault| WatchFault(fault.to_string()))?;
+        Ok(Box::new(move || hooks.apply(next)))
+    }
+
     /// The server of the watches.
     fn watch_plan(&self) -> ServerPlan {
         built_in("watch", Source::Local(Arc::new(self.watches.server.clone())), self.expose)
@@ -403,8 +448,9 @@ impl ServerPlanner for EnginePlans {
     fn access(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
         let limits = item_limits::of(config).map_err(WatchFault)?;
         let access = self.access.as_ref().map(|access| access.prepare(config)).transpose()?;
-        let desk = self.limits.clone();
+        let (desk, told) = (self.limits.clone(), self.told(config)?);
         Ok(Box::new(move || {
+            told();
             if let Some(access) = access {
                 access();
             }
@@ -448,7 +494,7 @@ pub(crate) fn try_watches(config: &Config) -> Result<(), CommandFailure> {
 
 /// Whether the catalogue of servers that could be added can be read.
 pub(crate) fn try_catalogue(config: &Config) -> Result<(), CommandFailure> {
-    registry_tools::prepare(config).map(drop)
+    registry_tools::prepare(config, &RegistryTable::default(), None).map(drop)
 }
 
 /// Whether all projects can be opened.
@@ -485,6 +531,7 @@ fn settings(config: &Config) -> Settings {
             per_owner: gateway.session_links_per_client,
             total: gateway.session_links,
             idle: gateway.session_link_idle,
+            ..OwnLinkLimits::default()
         },
         limits: Default::default(),
         parks: ParkLimits { ttl: gateway.input_wait, ..ParkLimits::default() },
@@ -519,6 +566,7 @@ impl EnginePlans {
             isolation: match server.isolation {
                 tidings_config::IsolationSetting::Auto => Isolation::Auto,
                 tidings_config::IsolationSetting::Session => Isolation::Session,
+                tidings_config::IsolationSetting::Principal => Isolation::Principal,
             },
             // Scripts have a clock of their own, which tells why it ended one; the gateway's must not be first.
             timeout: server.timeout.or(is_project.then_some(SCRIPTS)),

@@ -43,6 +43,8 @@ pub enum CallEvent {
     Broken,
     /// Not an answer but who is to give it (servers inside the process only).
     Redirect(ToolRedirect),
+    /// Not an answer but the server that whoever calls has to log in to (servers inside the process only).
+    LoginWanted(String),
     /// The answer of the server, result or error; nothing comes after it.
     Response(Frame),
     /// The server refused it, as it seems because of the session or the era: then it was not run. If that proves wrong, what the

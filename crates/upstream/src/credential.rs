@@ -52,6 +52,15 @@ pub enum CredentialRenewal {
     Unknown,
 }
 
+/// How many people are logged in to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeopleLogins {
+    /// Whose login counts.
+    pub logged_in: usize,
+    /// Who asked for something and has to log in first.
+    pub need_login: usize,
+}
+
 /// The owner of the credentials of one server.
 pub trait CredentialOwner: Send + Sync + 'static {
     /// The token in use, and when it is another.
@@ -60,6 +69,15 @@ pub trait CredentialOwner: Send + Sync + 'static {
     /// Whether requests are kept until they are answered, because one may have to be sent again though nothing was known of a token
     /// when it was sent.
     fn expects_refusals(&self) -> bool;
+
+    /// Whether each person logs in for themselves: then this owner is nobody's, and has no token.
+    fn is_personal(&self) -> bool;
+
+    /// The owner of one person's credentials, where each logs in for themselves.
+    fn of_person(&self, person: &str) -> BoxFuture<'static, Option<SharedCredential>>;
+
+    /// How many people are logged in, where each logs in for themselves.
+    fn people(&self) -> PeopleLogins;
 
     /// A page where this person can log in; `None` where there is none.
     fn login_page(&self, asker: &str) -> BoxFuture<'static, Option<String>>;

@@ -6,6 +6,7 @@ mod call;
 mod cancellation;
 pub(crate) mod client;
 mod dial;
+mod driven;
 mod pool;
 mod push;
 mod reach;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use tidings_proto::{Era, Method, Revision, headers};
 use tidings_wire::{BudgetShare, RawId, assert_outgoing};
@@ -236,11 +237,11 @@ impl HttpLinkShared {
     pub(crate) async fn credentials_refused(
         self: &Arc<Self>,
         sent: &HttpLinkState,
-        answer: &Response<HttpBody>,
+        (status, headers): (StatusCode, &HeaderMap),
     ) -> Result<Arc<HttpLinkState>, LinkError> {
-        let status = answer.status().as_u16();
+        let status = status.as_u16();
         let Some(credential) = &self.credential else { return Err(LinkError::Unauthorized(status)) };
-        let held = credential.another(sent.held.as_ref(), status, answer.headers()).await?;
+        let held = credential.another(sent.held.as_ref(), status, headers).await?;
         self.take_credential(held);
         self.follow_credential();
         Ok(self.state())

@@ -30,7 +30,9 @@ mod stdio;
 pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
 pub use connect::{ConnectedLink, LinkConnector};
 pub use container::PullProgress;
-pub use credential::{CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential, SharedCredential};
+pub use credential::{
+    CredentialOwner, CredentialRefusal, CredentialRenewal, HeldCredential, PeopleLogins, SharedCredential,
+};
 pub use environment::InheritEnv;
 pub use error::LinkError;
 pub use handshake::{OwnIntroduction, ServerHello};

@@ -20,6 +20,20 @@ pub struct ServerSpec {
     pub era: EraChoice,
 }
 
+impl ServerSpec {
+    /// The same server as one person is let in to it. A server that knows no people apart is the same for all.
+    pub async fn as_person(&self, person: &str) -> Self {
+        let mut spec = self.clone();
+        if let TransportSpec::Http(http) | TransportSpec::Sse(http) = &mut spec.transport
+            && let Some(personal) = http.credential.as_ref().filter(|credential| credential.0.is_personal())
+        {
+            // Without an owner it is asked without a token, and never with that of another.
+            http.credential = personal.0.of_person(person).await;
+        }
+        spec
+    }
+}
+
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportSpec {

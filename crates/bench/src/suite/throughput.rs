@@ -16,16 +16,16 @@ use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 const LIST_BYTES: usize = 100_000;
 
 /// A load that is put on both sides.
-struct ThroughputLoad {
-    case: u8,
-    what: String,
-    era: EchoEra,
-    operation: &'static str,
-    clients: usize,
+pub(super) struct ThroughputLoad {
+    pub(super) case: u8,
+    pub(super) what: String,
+    pub(super) era: EchoEra,
+    pub(super) operation: &'static str,
+    pub(super) clients: usize,
     /// Whether the baseline is an MCP endpoint, and opens sessions.
-    baseline_has_sessions: bool,
-    measure: RowMeasure,
-    target: RowTarget,
+    pub(super) baseline_has_sessions: bool,
+    pub(super) measure: RowMeasure,
+    pub(super) target: RowTarget,
 }
 
 /// Cases 1 and 2: `tools/call` of a small echo, for each era.
@@ -152,7 +152,7 @@ async fn list_size(address: SocketAddr, era: EchoEra) -> Result<usize, BenchErro
 }
 
 /// The echo server; a client of one era has a server of the same era behind it.
-async fn upstream(era: EchoEra, list_bytes: usize) -> Result<PartProcess, BenchError> {
+pub(super) async fn upstream(era: EchoEra, list_bytes: usize) -> Result<PartProcess, BenchError> {
     let args = ["--era".to_owned(), era.word().to_owned(), "--list-bytes".to_owned(), list_bytes.to_string()];
     PartProcess::start("upstream", &args).await
 }
@@ -163,7 +163,7 @@ async fn gateway(bench: &BenchContext, upstream: &PartProcess) -> Result<Gateway
 }
 
 /// Baseline and gateway in turns; who begins changes with each repetition.
-async fn compare(
+pub(super) async fn compare(
     bench: &BenchContext,
     load: ThroughputLoad,
     baseline: SocketAddr,

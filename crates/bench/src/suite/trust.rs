@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidings_store::{AuditClock, AuditEntry, AuditLimits, AuditLog, SinkSettings, Store};
+use tidings_store::{AuditEntry, AuditLimits, AuditLog, SinkSettings, Store};
 use tidings_testkit::{Client, Gateway, PendingExchange, Server, Tool};
 use tokio::process::Command;
 
@@ -99,25 +99,23 @@ fn tool(number: usize, version: usize) -> Tool {
 
 /// A call, as it is recorded.
 #[derive(Debug)]
-struct RecordedCall(usize);
+struct BenchedRecord(usize);
 
-impl AuditEntry for RecordedCall {
+impl AuditEntry for BenchedRecord {
     type Memo = ();
 
-    fn weight(&self) -> usize {
-        512
+    fn moment(&self) -> Instant {
+        Instant::now()
     }
 
-    fn write(self, clock: &mut AuditClock, (): &mut (), members: &mut Vec<u8>) -> u64 {
-        let time = clock.write_time(Instant::now(), members);
+    fn write(self, (): &mut (), members: &mut Vec<u8>) {
         let call = format!(
-            ",\"kind\":\"call\",\"principal\":\"local\",\"client\":{{\"name\":\"bench\",\"version\":\"1\"}},\"server\":\"echo\",\
+            "\"kind\":\"call\",\"principal\":\"local\",\"client\":{{\"name\":\"bench\",\"version\":\"1\"}},\"server\":\"echo\",\
              \"method\":\"tools/call\",\"name\":\"echo_{}\",\"arguments\":{{\"hash\":\"{:064x}\",\"size\":64}},\"outcome\":\"answered\",\
              \"micros\":1400",
             self.0, self.0
         );
         members.extend_from_slice(call.as_bytes());
-        time
     }
 }
 
@@ -153,7 +151,7 @@ async fn write_records(folder: &Path) {
     let store = Store::open(folder, Duration::from_secs(2));
     let (log, queue) = AuditLog::start(store, limits, SinkSettings::default());
     for number in 0..RECORDS {
-        queue.hand_over(RecordedCall(number));
+        queue.hand_over(BenchedRecord(number));
     }
     log.close().await;
 }

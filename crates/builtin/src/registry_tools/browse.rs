@@ -97,6 +97,13 @@ fn summary(entry: &CatalogEntry) -> Value {
         "optional_environment": required(false),
         "needs_args": entry.arguments.as_ref().is_some_and(|arguments| arguments.required),
     });
+    if let Some(release) = &entry.release {
+        shown["version"] = json!(release.version);
+        shown["status"] = json!(release.status.word());
+        if let Some(message) = &release.message {
+            shown["status_message"] = json!(message);
+        }
+    }
     if let Some(repository) = &entry.repository {
         shown["repository"] = json!(repository);
     }
@@ -112,6 +119,15 @@ pub(super) fn source(source: &SourceStatus) -> Value {
     });
     if let Some(file) = &source.file {
         shown["file"] = json!(file.display().to_string());
+    }
+    if let Some(url) = &source.url {
+        shown["url"] = json!(url);
+        // Never read is no time.
+        if source.refreshed == std::time::UNIX_EPOCH
+            && let Value::Object(members) = &mut shown
+        {
+            members.remove("refreshed");
+        }
     }
     if let Some(error) = &source.error {
         shown["error"] = json!(error);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tidings_engine::Origin;
 use tidings_inventory::{RegistryChange, RegistryRefusal};
-use tidings_server_catalog::{ExtraKeys, default_prefix, server_keys};
+use tidings_server_catalog::{ExtraKeys, default_prefix};
 use tokio::time::{Instant, interval_at};
 
 use super::arguments::{ArgumentFault, ToolArguments};
@@ -42,13 +42,14 @@ impl RegistryToolSet {
         let wishes = ExtraKeys {
             args: literals(&arguments.texts("args")?),
             environment: literal_pairs(arguments.pairs("environment")?),
+            kind: None,
         };
         let entry = self.entry(id).await?;
         let declared: Vec<String> = entry.variables.iter().map(|variable| variable.name.clone()).collect();
         environment::check(&wishes.environment, &declared)?;
         // Everything that can be refused is refused before the registry is asked to start anything.
-        let server = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
         runner::check(&entry.run, std::env::var_os("PATH").as_deref())?;
+        let server = self.context.entries.keys(std::sync::Arc::clone(&entry), wishes).await?;
         // Without a prefix, the last part of the entry's id is the name.
         let name = prefix.unwrap_or_else(|| default_prefix(&entry.id));
         self.put_new(request, name, server, &entry.name).await
@@ -89,13 +90,21 @@ impl RegistryToolSet {
         if keys.contains_key("url") {
             let entry =
                 entry.ok_or_else(|| ToolProblem(format!("\"{name}\" is reached by a URL and has no environment")))?;
-            let wishes = ExtraKeys { args: Vec::new(), environment: variables };
+            let kind = keys.get("release").and_then(|release| release["kind"].as_str()).map(str::to_owned);
+            let wishes = ExtraKeys { args: Vec::new(), environment: variables, kind };
             // A server behind a URL gets its variables in headers, which only the entry knows how to write.
-            let fresh = server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some())?;
+            let fresh = self.context.entries.keys(entry, wishes).await?;
             keys.extend(fresh.get("headers").map(|headers| ("headers".to_owned(), headers.clone())));
         } else {
             let mut env = own(&keys);
-            env.extend(variables.into_iter().map(|(name, value)| (name, value.into())));
+            let variables = variables.into_iter().map(|(name, value)| (name, Value::from(value)));
+            let variables: Map<String, Value> = variables.collect();
+            if let Some(Value::Object(release)) = keys.get_mut("release") {
+                // The next release is made of these, too.
+                let inputs = release.entry("inputs").or_insert_with(|| json!({}));
+                inputs.as_object_mut().into_iter().for_each(|inputs| inputs.extend(variables.clone()));
+            }
+            env.extend(variables);
             keys.insert("env".into(), env.into());
         }
         // What somebody else changed by other means after it was read is not overwritten.

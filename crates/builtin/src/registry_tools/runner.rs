@@ -27,8 +27,12 @@ pub(super) fn check(run: &EntryCommand, path: Option<&OsStr>) -> Result<(), NotH
     let needed = match run {
         EntryCommand::Npm { .. } => NotHere { program: "npx", comes_with: "Node.js (https://nodejs.org)" },
         EntryCommand::Pypi { .. } => NotHere { program: "uvx", comes_with: "uv (https://docs.astral.sh/uv)" },
+        EntryCommand::Nuget { .. } => NotHere { program: "dnx", comes_with: ".NET 10 (https://dotnet.microsoft.com)" },
         // A missing command or container runtime is reported by the start itself.
-        EntryCommand::Command { .. } | EntryCommand::Container { .. } | EntryCommand::Url { .. } => return Ok(()),
+        EntryCommand::Command { .. }
+        | EntryCommand::Bundle { .. }
+        | EntryCommand::Container { .. }
+        | EntryCommand::Url { .. } => return Ok(()),
     };
     let is_here = path.is_some_and(|path| std::env::split_paths(path).any(|dir| dir.join(needed.program).is_file()));
     if is_here { Ok(()) } else { Err(needed) }

@@ -33,7 +33,10 @@ fn entry() -> Value {
         "name": text("Its name for people."),
         "description": text("What it does."),
         "source": text("Which source knows it."),
-        "runs_as": text("npm, pypi, command, container or url."),
+        "runs_as": text("npm, pypi, nuget, mcpb, command, container or url."),
+        "version": text("The release, of an entry of a registry."),
+        "status": text("active or deprecated, of an entry of a registry."),
+        "status_message": text("What its publisher says about that."),
         "categories": texts("What it is for."),
         "tags": texts("Words about it."),
         "official": flag("Made by those who make what it gives access to."),
@@ -72,14 +75,15 @@ fn source(more: Value) -> Value {
     let mut properties = json!({
         "name": text("Its name."),
         "entries": count("How many entries it has."),
-        "refreshed": text("When it was last read, as an RFC 3339 time."),
+        "refreshed": text("When it was last read, as an RFC 3339 time; absent for a registry that was not read yet."),
+        "url": text("Where it is, if it is a registry."),
         "file": text("The file, if it is one."),
         "error": text("Why it could not be read since."),
     });
     if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
         all.extend(more);
     }
-    object(&properties, &["name", "entries", "refreshed"])
+    object(&properties, &["name", "entries"])
 }
 
 pub(super) fn found() -> Value {

@@ -24,6 +24,7 @@ pub(super) fn login(section: &mut TableSection<'_, '_>) -> Option<LoginSetting> 
 }
 
 fn table(mut section: TableSection<'_, '_>) -> LoginConfig {
+    let people = section.choice("for", &[("shared", false), ("principal", true)]);
     let grants = [
         ("code", LoginGrant::Code),
         ("device", LoginGrant::Device),
@@ -31,6 +32,15 @@ fn table(mut section: TableSection<'_, '_>) -> LoginConfig {
         ("jwt_bearer", LoginGrant::JwtBearer),
     ];
     let grant = section.choice("grant", &grants).unwrap_or_default();
+    let by_machine = match grant {
+        LoginGrant::Code | LoginGrant::Device => None,
+        LoginGrant::ClientCredentials => Some("grant = \"client_credentials\""),
+        LoginGrant::JwtBearer => Some("grant = \"jwt_bearer\""),
+    };
+    if let (Some(true), Some(kind)) = (people, by_machine) {
+        // The gateway logs in as itself, whoever asks.
+        section.fault("for", ConfigFault::DoesNotApply { kind });
+    }
     let client_id = section.text("client_id");
     if matches!(grant, LoginGrant::ClientCredentials | LoginGrant::JwtBearer) && !section.has("client_id") {
         section.fault("client_id", ConfigFault::MissingKey { key: "client_id" });
@@ -49,6 +59,7 @@ fn table(mut section: TableSection<'_, '_>) -> LoginConfig {
     let assertion = section.text("assertion").map(|path| section.reading.expander.path(&path));
     section.finish();
     LoginConfig {
+        is_personal: people.unwrap_or_default(),
         grant,
         client_id,
         client_secret,

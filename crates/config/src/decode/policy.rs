@@ -55,6 +55,7 @@ fn rule(mut section: TableSection<'_, '_>, index: usize) -> Option<PolicyRuleSet
         section.fault("kinds", ConfigFault::HintsOfTools);
     }
     let [see, r#use, follow] = words(&mut section, "to", &VERBS).unwrap_or([true; 3]);
+    let scope = scope(&mut section, effect, r#use);
     section.finish();
     Some(PolicyRuleSettings {
         name,
@@ -65,7 +66,21 @@ fn rule(mut section: TableSection<'_, '_>, index: usize) -> Option<PolicyRuleSet
         kinds: PolicyKinds { tools, prompts, resources },
         to: PolicyVerbs { see, r#use, follow },
         hints,
+        scope,
     })
+}
+
+/// The scope that a rule asks for. A denial needs none, and neither does what is only in lists.
+fn scope(section: &mut TableSection<'_, '_>, effect: Option<&str>, permits_use: bool) -> Option<String> {
+    let scope = section.text("scope")?;
+    // RFC 6749: no spaces, quotes and backslashes; it stands in a header.
+    let is_scope = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+    if scope.is_empty() || !scope.chars().all(is_scope) {
+        section.fault("scope", ConfigFault::BadScope);
+    } else if effect == Some("deny") || !permits_use {
+        section.fault("scope", ConfigFault::UselessScope);
+    }
+    Some(scope)
 }
 
 /// People as rules name them.

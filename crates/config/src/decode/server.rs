@@ -1,6 +1,6 @@
 //! `[servers.X]`.
 
-use super::{container, login};
+use super::{container, login, registry};
 use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
 use crate::plan::gateway::GatewaySettings;
@@ -100,8 +100,14 @@ pub(super) fn common(
     let prefix = section.any_text("prefix");
     let entry = section.text("entry");
     let added_by = section.reading.is_native().then(|| section.text("added_by")).flatten();
-    let isolation =
-        section.choice("isolation", &[("auto", IsolationSetting::Auto), ("session", IsolationSetting::Session)]);
+    // As with `auth`.
+    let release = section.reading.is_native().then(|| registry::release(section)).flatten();
+    let isolations = [
+        ("auto", IsolationSetting::Auto),
+        ("session", IsolationSetting::Session),
+        ("principal", IsolationSetting::Principal),
+    ];
+    let isolation = section.choice("isolation", &isolations);
     let uris = section.choice("uris", &[("prefix", UriMode::Prefix), ("transparent", UriMode::Transparent)]);
     let eras = [("auto", EraSetting::Auto), ("modern", EraSetting::Modern), ("legacy", EraSetting::Legacy)];
     let era = section.choice("era", &eras);
@@ -135,6 +141,16 @@ pub(super) fn common(
     if let (Some(_), Some(kind)) = (auth.as_ref().filter(|auth| **auth != LoginSetting::Auto), elsewhere) {
         section.fault("auth", ConfigFault::DoesNotApply { kind });
     }
+    let is_personal = matches!(&auth, Some(LoginSetting::As(login)) if login.is_personal);
+    let isolation = match (isolation, is_personal) {
+        (None | Some(IsolationSetting::Principal), true) => Some(IsolationSetting::Principal),
+        (Some(_), true) => {
+            // What one of them is let do must not go over a connection that others share.
+            section.fault("isolation", ConfigFault::DoesNotApply { kind: "auth for = \"principal\"" });
+            None
+        }
+        (isolation, false) => isolation,
+    };
     // As with `auth`.
     let private = section.reading.is_native().then(|| section.boolean("private")).flatten();
     if let (Some(_), Some(kind)) = (private, elsewhere) {
@@ -159,6 +175,7 @@ pub(super) fn common(
         prefix,
         entry,
         added_by,
+        release,
         isolation: isolation.unwrap_or_default(),
         uris: uris.unwrap_or_default(),
         era: era.unwrap_or_default(),

@@ -97,6 +97,13 @@ pub enum ConfigFault {
     BadDigest,
     /// Not a key of 32 bytes in hexadecimal.
     BadKey,
+    /// Not a secret as Standard Webhooks writes them.
+    BadSecret,
+    /// More of something than there may be.
+    TooMany {
+        /// So many there may be.
+        most: usize,
+    },
     /// A name that only people of an identity provider, or with a certificate, have.
     BadTokenName,
     /// Neither a day nor a moment.
@@ -109,6 +116,12 @@ pub enum ConfigFault {
     BadRate,
     /// Asks prompts or resources for what only tools say.
     HintsOfTools,
+    /// Not a scope as tokens have them.
+    BadScope,
+    /// A scope of a rule that lets nobody use anything.
+    UselessScope,
+    /// A registry with the name of a source that is always there.
+    ReservedSource,
     /// Not the name of an environment variable.
     BadVariableName,
     /// Not the name of an HTTP header.
@@ -240,6 +253,11 @@ impl fmt::Display for ConfigFault {
                 write!(f, "expected 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")
             }
             Self::BadKey => write!(f, "expected 64 hexadecimal digits, as `openssl rand -hex 32` prints them"),
+            Self::BadSecret => write!(
+                f,
+                "expected \"whsec_\" and 24 to 64 bytes in base64, as `echo whsec_$(openssl rand -base64 32)` prints them"
+            ),
+            Self::TooMany { most } => write!(f, "there may be at most {most}; remove some"),
             Self::BadTokenName => {
                 write!(f, "can not hold \"://\" or begin with \"cert:\": so people with other credentials are named")
             }
@@ -257,10 +275,20 @@ impl fmt::Display for ConfigFault {
                 )
             }
             Self::BadRate => write!(f, "expected how many in which time: \"10/s\", \"600/min\" or \"100/h\""),
+            Self::ReservedSource => {
+                f.write_str("\"built-in\", \"file\" and \"all\" are names of the catalogue itself; choose another")
+            }
             Self::HintsOfTools => {
                 write!(
                     f,
                     "only tools say whether they read only, destroy, can be repeated or reach out: write [\"tools\"]"
+                )
+            }
+            Self::BadScope => write!(f, "expected one scope, without spaces, quotes and backslashes: \"crm.write\""),
+            Self::UselessScope => {
+                write!(
+                    f,
+                    "a scope is what tokens need to use what the rule permits: it goes with `allow`, and with \"use\" in `to`"
                 )
             }
             Self::BadVariableName => {

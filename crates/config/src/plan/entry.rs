@@ -47,6 +47,18 @@ pub enum EntryCommand {
         /// Arguments that stand behind the package or image.
         args: Vec<String>,
     },
+    /// A package of NuGet, run by `dnx`.
+    Nuget {
+        /// The package with `@version`.
+        package: String,
+        /// Arguments that stand behind the package or image.
+        args: Vec<String>,
+    },
+    /// An MCP bundle: a file that is fetched, checked and unpacked, and says itself how it is run.
+    Bundle {
+        /// Where the file is.
+        url: String,
+    },
     /// A program that is on the machine already.
     Command {
         /// The program, looked for in `PATH`.
@@ -82,6 +94,8 @@ impl EntryCommand {
         match self {
             Self::Npm { .. } => "npm",
             Self::Pypi { .. } => "pypi",
+            Self::Nuget { .. } => "nuget",
+            Self::Bundle { .. } => "mcpb",
             Self::Command { .. } => "command",
             Self::Container { .. } => "container",
             Self::Url { .. } => "url",

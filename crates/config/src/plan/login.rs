@@ -51,6 +51,8 @@ pub enum LoginResource {
 /// `[servers.X.auth]`. Secrets are left out of its `Debug` output.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct LoginConfig {
+    /// Whether each person logs in for themselves, and is known to the server as such.
+    pub is_personal: bool,
     /// How to log in.
     pub grant: LoginGrant,
     /// The client that the provider knows; else one is registered.

@@ -30,6 +30,8 @@ pub struct PolicyRuleSettings {
     pub to: PolicyVerbs,
     /// What tools have to say of themselves.
     pub hints: PolicyHints,
+    /// A scope without which what it permits is in lists, and can not be used.
+    pub scope: Option<String>,
 }
 
 /// Kinds of items.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::filter::ToolFilter;
 use super::login::LoginSetting;
+use super::registry::ReleasePin;
 use super::sandbox::SandboxSettings;
 use super::{name_prefix, uri_prefix};
 use crate::redact::without_secrets;
@@ -26,6 +27,8 @@ pub struct ServerConfig {
     pub entry: Option<String>,
     /// What added it, where that was no person: "tool".
     pub added_by: Option<String>,
+    /// Which release of that entry it is, where the entry is one of a registry.
+    pub release: Option<ReleasePin>,
     /// Whether clients share one connection.
     pub isolation: IsolationSetting,
     /// Whether its URIs get a prefix.
@@ -68,6 +71,7 @@ impl ServerConfig {
             prefix: None,
             entry: None,
             added_by: None,
+            release: None,
             isolation: IsolationSetting::default(),
             uris: UriMode::default(),
             era: EraSetting::default(),
@@ -192,6 +196,8 @@ pub enum IsolationSetting {
     Auto,
     /// Each session has its own.
     Session,
+    /// Each person has one, for all their clients.
+    Principal,
 }
 
 /// Whether the URIs of a server get a prefix.

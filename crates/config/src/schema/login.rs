@@ -21,6 +21,10 @@ pub(super) enum LoginWord {
 #[schemars(deny_unknown_fields)]
 #[schemars(rename = "Login")]
 pub(super) struct LoginTable {
+    /// Whom a login is for: everybody, by an admin ("shared"), or each person for themselves ("principal"), which gives each of them a
+    /// connection of their own.
+    #[schemars(extend("default" = "shared"))]
+    r#for: Option<ForSchema>,
     /// How to log in: a person in a browser ("code"), a person in a browser elsewhere ("device"), or the gateway itself, by a secret or
     /// key ("client_credentials") or by an assertion from a file ("jwt_bearer").
     #[schemars(extend("default" = "code"))]
@@ -48,6 +52,14 @@ pub(super) struct LoginTable {
     legacy: Option<bool>,
     /// The file with the assertion of grant = "jwt_bearer"; read each time.
     assertion: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[schemars(rename = "LoginFor")]
+enum ForSchema {
+    Shared,
+    Principal,
 }
 
 #[derive(JsonSchema)]

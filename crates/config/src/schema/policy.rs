@@ -62,6 +62,9 @@ struct PolicyRuleSchema {
     idempotent: Option<bool>,
     /// Only tools that may reach beyond their server, as all do that do not deny it; false: only those that deny it.
     open_world: Option<bool>,
+    /// A scope that tokens need to use what the rule permits: without it the items are in lists, and a call is refused with HTTP 403 and
+    /// `insufficient_scope`, so that the client asks its provider for more. Only with `allow`.
+    scope: Option<String>,
 }
 
 #[derive(JsonSchema)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidings_config::watch::{FileWatch, HttpWatch, WebhookWatch};
 use tidings_config::{
     ApprovalSetting, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, EraSetting,
-    ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, RegistryToolsSetting, TransportConfig, UriMode,
-    VolumeSource, WatchSource,
+    ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, NotifyFormat, RegistryToolsSetting, TransportConfig,
+    UriMode, VolumeSource, WatchSource,
 };
 
 use super::{in_a_small_world, pair, stdio, toml};
@@ -332,4 +332,37 @@ fn one_server_is_read_from_json_with_the_same_keys_and_faults() {
                     servers.\"a b\".comand: unknown key; did you mean \"command\"?";
     assert_eq!(error, expected);
     assert_eq!(read(serde_json::json!(3)).unwrap_err(), "servers.\"a b\": expected a table, found an integer");
+}
+
+// reach 3
+#[test]
+fn every_key_of_notify_is_read() {
+    let config = toml(
+        "[[notify]]\nname = \"ops\"\nurl = \"https://example.com/changes\"\n\
+         secret = [\"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\", \"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"]\n\
+         servers = [\"git*\"]\nkinds = [\"tools\", \"resources\"]\nprivate = true\n\
+         [[notify]]\nurl = \"https://hooks.slack.com/services/x\"\nformat = \"slack\"\n",
+    );
+    let [ops, slack] = &config.notify[..] else { panic!("{:?}", config.notify) };
+    assert_eq!((ops.name.as_deref(), ops.secrets.len(), ops.private), (Some("ops"), 2, true));
+    assert_eq!(ops.format, NotifyFormat::CloudEvents);
+    assert!(ops.wants("github", "resource_templates") && !ops.wants("github", "prompts") && !ops.wants("a", "tools"));
+    assert_eq!((slack.shown(), slack.format), ("https://hooks.slack.com".to_owned(), NotifyFormat::Slack));
+    assert!(slack.wants("anything", "tools") && slack.secrets.is_empty() && !slack.private);
+}
+
+// reach 5
+#[test]
+fn registries_and_releases_are_read() {
+    let config = toml(
+        "[[registry]]\nname = \"official\"\nurl = \"https://registry.example/v0.1/\"\nheaders = { X = \"hush\" }\n\
+         [[registry]]\nname = \"own\"\nurl = \"http://127.0.0.1:1\"\nrefresh = \"5m\"\n\
+         [servers.x]\ncommand = \"npx\"\nentry = \"a/b\"\nrelease = { version = \"1\", kind = \"npm\", inputs = { A = \"b\" }, args = [\"c\"] }\n",
+    );
+    let [official, own] = &config.registries[..] else { panic!("two registries") };
+    assert_eq!((official.url.as_str(), official.refresh.as_secs()), ("https://registry.example", 3600));
+    assert_eq!((own.name.as_str(), own.refresh.as_secs()), ("own", 300));
+    assert!(!format!("{official:?}").contains("hush"));
+    let release = config.servers[0].release.as_ref().expect("a release");
+    assert_eq!((release.version.as_str(), release.kind.as_str(), &release.digest), ("1", "npm", &None));
 }

@@ -11,7 +11,7 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 24] = [
+const SECTIONS: [(&str, &str); 27] = [
     ("[gateway]", "Gateway"),
     ("tls of [gateway]", "Tls"),
     ("[notifications]", "Notifications"),
@@ -23,6 +23,7 @@ const SECTIONS: [(&str, &str); 24] = [
     ("[vault]", "Vault"),
     ("[servers.NAME]", "Server"),
     ("tools of [servers.NAME]", "Tools"),
+    ("release of [servers.NAME]", "Release"),
     ("[servers.NAME.auth]", "Login"),
     ("[watch.NAME]", "Watch"),
     ("[auth]", "Auth"),
@@ -35,6 +36,8 @@ const SECTIONS: [(&str, &str); 24] = [
     ("[limits]", "Limits"),
     ("principal of [limits]", "LimitAmounts"),
     ("[[limits.rule]]", "LimitRule"),
+    ("[[notify]]", "Notify"),
+    ("[[registry]]", "Registry"),
     ("[cluster]", "Cluster"),
 ];
 

@@ -1,4 +1,4 @@
-//! `/mcp`: checks that precede reading, then which era a request belongs to.
+//! `/mcp`, also with one server alone: checks that precede reading, then which era a request belongs to.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use http::{Method as Verb, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidings_engine::{Gateway, Principal};
-use tidings_identity::{Admission, ClientCertificate, Entrant, RefusedToken};
+use tidings_identity::{Admission, Entrant, RefusedToken};
+use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::{code, headers};
 use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::session_archive::{ArchivedSessions, unix_now};
 use super::sessions::{HttpSession, HttpSessions, InUse};
 use super::sse::SseSessions;
-use super::{EndpointOptions, body, credential_end, guard, peer};
+use super::{EndpointOptions, ShownCredentials, body, credential_end, guard, peer};
 use crate::admission::{self, BodyFault, BodyLimits, LIMITS, MessageClass, TransportClaims, VERSION};
 use crate::batch::malformed;
 
@@ -108,11 +109,15 @@ impl HttpEndpoint {
     pub(super) async fn let_in(
         &self,
         headers: &HeaderMap,
-        certificate: Option<&ClientCertificate>,
+        shown: &ShownCredentials,
     ) -> Result<Entrant<'_>, Box<Response<Body>>> {
         self.check_origin(headers).map_err(|refused| Box::new(refused.into()))?;
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let refused = match self.options.authenticator.admit_with(authorization, certificate) {
+        let refused = match self.options.authenticator.admit_again(
+            authorization,
+            shown.certificate.as_deref(),
+            &shown.last_token,
+        ) {
             Admission::In(entrant) => return Ok(entrant),
             Admission::Out(refused) => refused,
             // In a box: the way to a provider is long, and rarely gone.
@@ -137,17 +142,31 @@ impl HttpEndpoint {
         response
     }
 
+    /// The answer to a request whose token is good, and lacks scopes. A status too, with which a client can ask its provider for more.
+    pub(super) fn forbid(&self, answer: ClientAnswer, scopes: &str) -> Response<Body> {
+        let refused = RefusedToken::Insufficient(scopes.split(' ').map(str::to_owned).collect());
+        let mut response = body::json(refused.status(), answer.payload);
+        if let Ok(challenge) = HeaderValue::try_from(self.options.authenticator.challenge(&refused)) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+
     pub(super) async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-        certificate: Option<Arc<ClientCertificate>>,
+        shown: Arc<ShownCredentials>,
     ) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        let entrant = match self.let_in(&parts.headers, certificate.as_deref()).await {
+        let entrant = match self.let_in(&parts.headers, &shown).await {
             Ok(entrant) => entrant,
             Err(refused) => return *refused,
         };
-        let received = ReceivedRequest::new(&parts.headers, &entrant);
+        let principal = match self.at_path(parts.uri.path(), &entrant) {
+            Ok(principal) => principal,
+            Err(refused) => return *refused,
+        };
+        let received = ReceivedRequest::new(&parts.headers, &principal);
         let response = match parts.method {
             Verb::POST => self.post(&received, incoming).await,
             // The modern era has neither streams to attach to nor sessions to end.
@@ -296,7 +315,9 @@ impl HttpEndpoint {
                 () = follower.moved() => {}
                 () = closing.cancelled() => return,
             }
-            for session in self.sessions.take_out(|principal| !self.options.authenticator.still_admits(principal)) {
+            for session in
+                self.sessions.take_out(|principal| !self.options.authenticator.still_admits(&principal.as_admitted()))
+            {
                 self.end(&session);
             }
         }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
 use http::Response;
 use http::header::{HeaderName, HeaderValue};
-use tidings_engine::{Caller, OwedNotice, Receipt, Reply, Session};
+use tidings_engine::{Caller, OwedNotice, Receipt, Reply, Session, SessionCaller};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, Method, code, headers};
 use tidings_wire::{Frame, FrameError, FrameKind, assert_outgoing, assert_outgoing_payload};
@@ -91,17 +91,30 @@ impl HttpEndpoint {
             Method::SetLevel | Method::ResourcesUnsubscribe | Method::ResourcesRead => Some(MarkAfter(&http.archived)),
             _ => None,
         };
-        let exchange = self.gateway.request(Caller::Legacy(Arc::clone(session)), frame, method, id);
+        let caller = Caller::Legacy(SessionCaller::with_token(session, received.principal));
+        let exchange = self.gateway.request(caller, frame, method, id);
         let mut underway =
             AwaitedExchange { http, tasks: &self.tasks, said: None, exchange: Some(CancelSafeExchange::new(exchange)) };
         // The client would rather have a stream at once, so nothing is waited for.
         if prefers_events(received.accept) {
+            // What is known at once is only whether the token is enough, and a stream has no status for that.
+            match underway.next().now_or_never() {
+                Some(Reply::Forbidden { answer, scopes }) => {
+                    underway.over();
+                    return self.forbid(answer, &scopes);
+                }
+                reply => underway.said = reply,
+            }
             let stream = underway.detach();
             return self.stream(http, session, &stream);
         }
         tokio::select! {
             reply = underway.next() => match reply {
                 Reply::Answer(answer) => return body::answer(200, answer.payload, underway.over()),
+                Reply::Forbidden { answer, scopes } => {
+                    underway.over();
+                    return self.forbid(answer, &scopes);
+                }
                 // A cancelled request has no answer; an empty stream is the only body that says nothing.
                 Reply::Cancelled => {
                     underway.over();
@@ -331,7 +344,7 @@ fn apply(reply: Reply, exchange: &mut CancelSafeExchange, stream: &Arc<ReplyStre
             stream.push(message);
         }
         Reply::Interrupted(pause) => stream.interrupt(pause),
-        Reply::Answer(answer) => {
+        Reply::Answer(answer) | Reply::Forbidden { answer, .. } => {
             assert_outgoing_payload(&answer.payload);
             stream.finish(Some(answer.payload), AnswerReceipt::new(exchange.take_receipt()));
             http.retain(stream);

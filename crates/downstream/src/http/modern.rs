@@ -56,6 +56,7 @@ impl HttpEndpoint {
                         // headers are sent.
                         return body::json(answer.error.map_or(200, code::modern_status), answer.payload);
                     }
+                    Reply::Forbidden { answer, scopes } => return self.forbid(answer, &scopes),
                     Reply::Cancelled => return body::events(stream::empty()),
                     // A legacy server opens its stream before it knows what it will say, and perhaps that is an error.
                     Reply::Opened | Reply::Interrupted(_) => {}
@@ -85,7 +86,7 @@ impl HttpEndpoint {
 fn event(reply: Reply) -> (Option<Bytes>, bool) {
     match reply {
         Reply::Message(message) => (Some(one_event(&message)), false),
-        Reply::Answer(answer) => (Some(one_event(&answer.payload.to_bytes())), true),
+        Reply::Answer(answer) | Reply::Forbidden { answer, .. } => (Some(one_event(&answer.payload.to_bytes())), true),
         Reply::Cancelled => (None, true),
         Reply::Opened | Reply::Interrupted(_) => (None, false),
     }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::HttpEndpoint;
-use super::session_archive::{ArchiveStep, USED, read, unix_now};
+use super::session_archive::{ArchiveStep, USED, WaitingSession, read, unix_now};
 use super::sessions::{HttpSession, InUse};
 
 /// How long after the first mark marked sessions are written: what is younger may be lost when the process is killed.
@@ -97,7 +97,10 @@ impl HttpEndpoint {
             return Some(session);
         }
         // An id that somebody else has learnt opens nothing, and says nothing.
-        waiting.get(&key).filter(|session| *session.kept.principal == *principal.name)?;
+        let is_theirs = |session: &&WaitingSession| {
+            *session.kept.principal == *principal.name && session.kept.alone.as_deref() == principal.scope.alone()
+        };
+        waiting.get(&key).filter(is_theirs)?;
         let kept = waiting.remove(&key)?.kept;
         let follows = !kept.follows.is_empty();
         let session = self.sessions.make();

@@ -197,6 +197,11 @@ impl Drop for InUse {
     }
 }
 
+/// Whether whoever has this token may use what was begun with another: the same person with the same rights, and perhaps more scopes.
+pub(super) fn is_theirs(owner: &Principal, asking: &Principal) -> bool {
+    owner == asking || owner.is_widened_by(asking)
+}
+
 /// All sessions, by the id that their clients know.
 ///
 /// At most so many: when there are more, the one goes that was idle longest. Clients that never say goodbye are the rule, so a
@@ -310,9 +315,9 @@ impl HttpSessions {
         let sessions = self.lock();
         let found = sessions.get(id)?;
         // Somebody else's session is no session at all: the id is not proof of anything.
-        let is_theirs = found.session().is_some_and(|session| session.principal() == principal);
+        let is_own = found.session().is_some_and(|session| is_theirs(session.principal(), principal));
         // Before the lock is let go, so that it can not give way to another in between.
-        is_theirs.then(|| InUse::new(found))
+        is_own.then(|| InUse::new(found))
     }
 
     /// The sessions that fit now; handles, so that the table is not locked while they are used.

@@ -16,14 +16,14 @@ use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http::{Method as Verb, Request, Response};
 use hyper::body::Incoming;
-use tidings_engine::{Caller, Exchange, Principal, Quota, QuotaSeat, Reply, Session};
-use tidings_identity::ClientCertificate;
+use tidings_engine::{Caller, Exchange, Principal, Quota, QuotaSeat, Reply, Session, SessionCaller};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, code};
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, one_line};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use super::ShownCredentials;
 use super::body::{self, KEEP_ALIVE, QUIET};
 use super::credential_end;
 use super::endpoint::{HttpEndpoint, ReceivedRequest, accepts, busy, is_json, not_allowed};
@@ -65,10 +65,10 @@ impl HttpEndpoint {
     pub(super) async fn handle_sse(
         self: Arc<Self>,
         request: Request<Incoming>,
-        certificate: Option<Arc<ClientCertificate>>,
+        shown: Arc<ShownCredentials>,
     ) -> Response<Body> {
         let (parts, incoming) = request.into_parts();
-        let entrant = match self.let_in(&parts.headers, certificate.as_deref()).await {
+        let entrant = match self.let_in(&parts.headers, &shown).await {
             Ok(entrant) => entrant,
             Err(refused) => return *refused,
         };
@@ -198,11 +198,16 @@ impl HttpEndpoint {
         match IncomingMessage::parse(bytes, &LIMITS) {
             Err(error) => body::json(400, malformed(&error).into()),
             Ok(IncomingMessage::Batch(parts)) => self.sse_batch(&client, parts),
-            Ok(IncomingMessage::Single(frame)) => self.receive_sse(&client, frame).await,
+            Ok(IncomingMessage::Single(frame)) => self.receive_sse(received.principal, &client, frame).await,
         }
     }
 
-    async fn receive_sse(self: &Arc<Self>, client: &Arc<SseClient>, frame: Frame) -> Response<Body> {
+    async fn receive_sse(
+        self: &Arc<Self>,
+        principal: &Principal,
+        client: &Arc<SseClient>,
+        frame: Frame,
+    ) -> Response<Body> {
         let claims = TransportClaims { session: true, modern: false };
         let class = classify(&frame, claims);
         if matches!(class, MessageClass::Modern(_) | MessageClass::HalfModern(_)) {
@@ -213,7 +218,7 @@ impl HttpEndpoint {
             (Some(id), _) => {
                 let begun = match class {
                     MessageClass::Initialize => self.initialize_sse(client, &frame, &id).await,
-                    _ => self.begin_sse(client, frame, &id),
+                    _ => self.begin_sse(principal, client, frame, &id),
                 };
                 if let Err(refusal) = begun {
                     // Every answer of this transport comes on the stream, refusals too; the post is only told that it
@@ -246,12 +251,19 @@ impl HttpEndpoint {
         Ok(())
     }
 
-    fn begin_sse(&self, client: &Arc<SseClient>, frame: Frame, id: &RawId) -> Result<(), RequestRefusal> {
+    fn begin_sse(
+        &self,
+        principal: &Principal,
+        client: &Arc<SseClient>,
+        frame: Frame,
+        id: &RawId,
+    ) -> Result<(), RequestRefusal> {
         let method = admit_legacy(&frame)?;
         let session = client.session.get().cloned();
         let session =
             session.ok_or_else(|| RequestRefusal::InvalidRequest("the session begins with initialize".into()))?;
-        let exchange = self.gateway.request(Caller::Legacy(session), frame, method, id.clone());
+        let caller = Caller::Legacy(SessionCaller::with_token(&session, principal));
+        let exchange = self.gateway.request(caller, frame, method, id.clone());
         let (running, id) = (Arc::clone(client), id.clone());
         client.tasks.spawn(async move {
             tokio::select! {
@@ -294,7 +306,9 @@ async fn pump(mut exchange: Exchange, outbox: &ClientOutbox) {
     loop {
         match exchange.next().await {
             Reply::Message(message) => outbox.push(&one_line(&message)),
-            Reply::Answer(answer) => return outbox.push(&one_line(&answer.payload.to_bytes())),
+            Reply::Answer(answer) | Reply::Forbidden { answer, .. } => {
+                return outbox.push(&one_line(&answer.payload.to_bytes()));
+            }
             Reply::Cancelled => return,
             Reply::Opened | Reply::Interrupted(_) => {}
         }

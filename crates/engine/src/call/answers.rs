@@ -52,8 +52,8 @@ impl RequestRouter {
             sink,
         });
         // A server that is alone speaks for itself, so it must have spoken.
-        if self.pool.passthrough.is_some() {
-            self.catalogue.wait_settled().await;
+        if self.pool.has_passthrough(principal) {
+            self.wait_started(principal).await;
         }
         let mut result = self.introduction_for(principal, revision, &session.capabilities);
         if let Some(gateways) = gateways {
@@ -66,9 +66,20 @@ impl RequestRouter {
 }
 
 impl RequestRouter {
+    /// Waits, but not for long, until the servers of the start have said what they have: as far as somebody asks for them.
+    async fn wait_started(&self, principal: &Principal) {
+        let only = principal.scope.alone().and_then(|_| self.pool.passthrough_for(principal));
+        let Some(only) = only else { return self.catalogue.wait_settled().await };
+        let mut catalogue = self.catalogue.subscribe();
+        // Whoever asks for one server waits for no other.
+        let spoken = catalogue.wait_for(|known| known.server(only).is_none_or(|server| server.settled));
+        // Late or not, what is known then is the answer.
+        let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), spoken).await;
+    }
+
     /// The server that speaks for itself, where there is one and the client may know of it.
     fn alone<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<&'c ServerStatus> {
-        let alone = self.pool.passthrough.filter(|id| self.is_seen_by(principal, *id));
+        let alone = self.pool.passthrough_for(principal).filter(|id| self.is_seen_by(principal, *id));
         alone.and_then(|id| catalogue.server(id)).filter(|server| server.hello.is_some())
     }
 
@@ -86,7 +97,7 @@ impl RequestRouter {
     fn speaks_for_itself<'c>(&self, catalogue: &'c Catalogue, principal: &Principal) -> Option<OnlyServer<'c>> {
         let is_external = |server: &&ServerStatus| server.origin != Origin::BuiltIn;
         // Passing extensions through is right only while every one of them can mean that one server.
-        let several = catalogue.servers.iter().filter(is_external).count() > 1;
+        let several = principal.scope.alone().is_none() && catalogue.servers.iter().filter(is_external).count() > 1;
         let hello = self.alone(catalogue, principal).filter(|_| !several)?.hello.as_ref()?;
         Some(OnlyServer { capabilities: &hello.capabilities, era: hello.revision.era() })
     }
@@ -136,6 +147,10 @@ impl RequestRouter {
     }
 
     fn offered<'c>(&self, server: &'c ServerStatus) -> Option<OfferedCapabilities<'c>> {
+        if server.is_for_people && !self.pool.has_personal() {
+            // It has nothing to list where nobody logs in for themselves, so it must not declare that it had.
+            return None;
+        }
         let polled = self.pool.server(server.id).is_some_and(|server| server.polls_resources().is_some());
         Some(OfferedCapabilities { capabilities: &server.hello.as_ref()?.capabilities, polled })
     }
@@ -152,7 +167,7 @@ impl RequestRouter {
         let (principal, revision) = (&caller.principal, caller.revision);
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
         let gateways = self.pool.asking_gateways(frame)?;
-        self.catalogue.wait_settled().await;
+        self.wait_started(principal).await;
         let catalogue = self.catalogue.current();
         let alone = self.speaks_for_itself(&catalogue, principal);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
@@ -209,7 +224,7 @@ impl RequestRouter {
     ) -> Result<ClientAnswer, RequestRefusal> {
         // A client that lists right after the start would otherwise get a short list, and a notice a moment later.
         if self.catalogue.starting() {
-            self.catalogue.wait_settled().await;
+            self.wait_started(caller.principal()).await;
         }
         if let Caller::Legacy(session) = caller {
             // Before the list is read: a change between the two must be owed.

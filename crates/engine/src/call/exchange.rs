@@ -16,7 +16,7 @@ mod tasks;
 mod trouble;
 mod unanswered;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,13 +25,13 @@ use tidings_hub::calls::CallId;
 use tidings_hub::scope::ServerAudience;
 use tidings_proto::outcome::{self, ClientAnswer};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method, ServerMessage, capabilities};
+use tidings_proto::{Era, Method, ServerMessage, capabilities, code};
 use tidings_upstream::{CallStream, LinkError};
 use tidings_wire::{Frame, RawId};
 
 use crate::call::RequestRouter;
 use crate::call::park::ParkSeat;
-use crate::call::routing::{Routed, RoutedTool};
+use crate::call::routing::{LackingScopes, Routed, RoutedTool};
 use crate::client::quota::{LimitSeat, OverQuota, Quota};
 use crate::client::session::Caller;
 use crate::links::in_flight::Waiter;
@@ -48,6 +48,9 @@ use park::Parking;
 use redirect::Detour;
 use tasks::TaskPart;
 
+/// Lets a client stay logged in, and opens nothing here.
+const OFFLINE: &str = "offline_access";
+
 /// Something to send to the client.
 #[derive(Clone, Debug)]
 pub enum Reply {
@@ -59,6 +62,13 @@ pub enum Reply {
     Interrupted(Duration),
     /// The answer; the exchange is over.
     Answer(ClientAnswer),
+    /// The same to a request whose token lacks scopes: where the transport has a status for that, it says which.
+    Forbidden {
+        /// The error.
+        answer: ClientAnswer,
+        /// All that the token has to have.
+        scopes: String,
+    },
     /// The client cancelled: there is no answer.
     Cancelled,
 }
@@ -182,7 +192,7 @@ impl Exchange {
             Caller::Modern(_) | Caller::Legacy(_) => Bytes::new(),
         };
         let waiter = Waiter::of(caller.principal(), declared);
-        let trace = CallTrace::begin(router.runtime.audit.as_ref(), method);
+        let trace = CallTrace::begin(method);
         let (counts_as, over_quota) = match caller.principal().book().map(|book| book.enter_request(method)) {
             None => (None, None),
             Some(Ok(counts_as)) => (counts_as, None),
@@ -227,7 +237,7 @@ impl Exchange {
         }
         let routed = found.map(RoutedTool::into_routed);
         let routed = routed.or_else(|| self.router.route_now(&self.caller, &self.frame, self.method));
-        let Some(routed) = routed else { return false };
+        let Some(routed) = routed.filter(|routed| self.check_scopes(routed).is_ok()) else { return false };
         let Some(live) = self.router.pool.link_now(&self.caller, &routed.server) else { return false };
         self.begin(routed, live, Repetition::Possible).is_ok()
     }
@@ -291,13 +301,18 @@ impl Exchange {
     fn settle(&mut self, step: Result<Option<Reply>, RequestRefusal>) -> Option<Reply> {
         if let (Err(refusal @ RequestRefusal::NeedsLogin { server, .. }), false) = (&step, self.asks_for_many()) {
             let (server, refusal) = (server.clone(), refusal.clone());
-            self.stage = Stage::LoggingIn(Box::new(NeededLogin { server, refusal }));
+            self.stage = Stage::LoggingIn(Box::new(NeededLogin { server, refusal, is_all: false }));
             return None;
         }
         let reply = step.unwrap_or_else(|refusal| {
-            Some(Reply::Answer(self.pass_over_refusal(&refusal).unwrap_or_else(|| self.refuse(&refusal))))
+            let answer = self.pass_over_refusal(&refusal).unwrap_or_else(|| self.refuse(&refusal));
+            Some(match refusal {
+                RequestRefusal::InsufficientScope { scopes } => Reply::Forbidden { answer, scopes },
+                _ => Reply::Answer(answer),
+            })
         })?;
         let outcome = match &reply {
+            Reply::Forbidden { .. } => CallOutcome::Refused(code::INSUFFICIENT_SCOPE),
             Reply::Answer(ClientAnswer { error: Some(code), .. }) => CallOutcome::Refused(*code),
             Reply::Answer(answer) => CallOutcome::Answered(answer.payload.len()),
             Reply::Cancelled => CallOutcome::Cancelled,
@@ -311,12 +326,14 @@ impl Exchange {
     }
 
     fn end_trace(&mut self, outcome: CallOutcome) {
-        let (Some(trace), Some(trail)) = (self.trace.take(), &self.router.runtime.audit) else { return };
+        let Some(trace) = self.trace.take() else { return };
+        let ended = trace.over(outcome);
+        let Some(trail) = &self.router.runtime.audit else { return };
         let client = match &self.caller {
-            Caller::Legacy(session) => session.info.clone(),
+            Caller::Legacy(session) => session.info.as_deref(),
             Caller::Modern(_) => None,
         };
-        trace.end(&**trail, &self.caller.principal().name, client, (&self.frame, self.method), outcome);
+        trace.end(&**trail, &self.caller.principal().name, client, (&self.frame, self.method), (outcome, ended));
     }
 
     /// One more use of what a request names, unless a limit is over. What is built in is not limited, nor what tasks are asked.
@@ -331,6 +348,19 @@ impl Exchange {
             reason: over.to_string(),
             retry_after_ms: u64::try_from(over.retry_after.as_millis()).unwrap_or(u64::MAX),
         })
+    }
+
+    /// Whether the token of the request has the scopes that rules ask for.
+    fn check_scopes(&self, routed: &Routed) -> Result<(), RequestRefusal> {
+        let Some(LackingScopes(lacking)) = routed.lacking.as_deref() else { return Ok(()) };
+        let held = self.caller.token_scopes();
+        if lacking.is_subset(held) {
+            return Ok(());
+        }
+        // All of them: a client that asks for these alone must not lose what it has. Whether it may stay logged in is between it and
+        // its provider.
+        let all: BTreeSet<&str> = held.union(lacking).map(String::as_str).filter(|scope| *scope != OFFLINE).collect();
+        Err(RequestRefusal::InsufficientScope { scopes: Vec::from_iter(all).join(" ") })
     }
 
     fn refuse(&self, refusal: &RequestRefusal) -> ClientAnswer {
@@ -382,10 +412,12 @@ impl Exchange {
             return Ok(None);
         }
         let routed = self.router.route(&self.caller, &self.frame, self.method).await?;
+        // Before its server is started for it.
+        self.check_scopes(&routed)?;
         let live = match self.link_to(&routed.server).await {
             Err(RequestRefusal::NeedsLogin { .. }) if self.comes_back_with_answers() => {
                 // Whoever agreed to visit the page is on it: that takes a person a while.
-                self.router.pool.logged_in(&routed.server).await;
+                self.router.pool.logged_in(&self.caller, &routed.server).await;
                 self.link_to(&routed.server).await?
             }
             live => live?,
@@ -415,6 +447,7 @@ impl Exchange {
         if let Some(trace) = &mut self.trace {
             trace.server = Some(Arc::clone(&routed.server.shared_name));
             trace.would_deny = routed.tried.as_ref().map(|tried| tried.name().into());
+            trace.meter = routed.server.meters.calls.of(self.method, routed.target.local.as_str());
         }
         if let Some(tried) = &routed.tried {
             tried.note();

@@ -31,6 +31,8 @@ struct OutcomeHolder {
     live: LiveLink,
     key: TaskKey,
     waiter: Arc<Waiter>,
+    /// Whether the server speaks for itself to the client.
+    alone: bool,
 }
 
 impl TaskRoom {
@@ -76,6 +78,7 @@ impl RequestRouter {
         declared: Bytes,
     ) -> Result<(), RequestRefusal> {
         let waiter = Waiter::of(principal, declared);
+        let alone = self.pool.is_passthrough(principal, server);
         {
             let mut state = self.tasks.lock();
             // It came while the server's older word was on its way.
@@ -89,7 +92,7 @@ impl RequestRouter {
             }
         }
         let (router, server, live) = (Arc::clone(self), Arc::clone(server), live.clone());
-        let holder = OutcomeHolder { router, server, live, key: key.clone(), waiter };
+        let holder = OutcomeHolder { router, server, live, key: key.clone(), waiter, alone };
         self.runtime.spawn(holder.run());
         Ok(())
     }
@@ -170,8 +173,7 @@ impl OutcomeHolder {
             self.live.link.send(question::refusal(&id, &message.method(), Some(unable)));
             return;
         }
-        let alone = self.router.pool.passthrough == Some(self.server.id);
-        let Some(request) = question::to_input_request(message, (!alone).then_some(&self.server.plan.name)) else {
+        let Some(request) = question::to_input_request(message, (!self.alone).then_some(&self.server.plan.name)) else {
             self.live.link.send(question::refusal(&id, &message.method(), None));
             return;
         };

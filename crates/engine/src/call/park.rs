@@ -208,7 +208,7 @@ impl RequestRouter {
                         .is_ok_and(|frame| frame.has_method(notifications::PROGRESS));
                     self.change_parks(|table| table.message(park, message, is_progress));
                 }
-                Reply::Answer(answer) => {
+                Reply::Answer(answer) | Reply::Forbidden { answer, .. } => {
                     let kept = ParkedAnswer { response: answer.payload.to_bytes(), error: answer.error };
                     let end = if exchange.is_answered() { CallEnd::Answered } else { CallEnd::GivenUp };
                     self.change_parks(|table| table.finished(park, kept, end, Instant::now()));

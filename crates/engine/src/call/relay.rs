@@ -13,7 +13,9 @@ use tidings_wire::{Frame, Patch, RawId};
 use crate::call::RequestRouter;
 use crate::call::server_requests::owner_of;
 use crate::call::unsolicited::log_level;
+use crate::client::person_view::ViewOwner;
 use crate::client::session::Caller;
+use crate::links::live_link::LinkUser;
 use crate::links::told_level::ToldLevel;
 use crate::plan::Isolation;
 use crate::servers::server::Server;
@@ -42,15 +44,24 @@ impl Relay<'_> {
             MessageSubject::Cancelled => self.withdrawal(message),
             MessageSubject::Updated | MessageSubject::TaskStatus => {
                 // A notification about a resource or a task concerns everybody who follows it, whichever stream brought it.
-                self.router.unowned(self.server, self.key, self.link, None, message.clone());
+                self.router.unowned(self.server, self.key, self.link, &LinkUser::Everybody, message.clone());
                 None
             }
             MessageSubject::ListChanged(_) => {
-                if let (Caller::Legacy(session), Isolation::Session) = (self.caller, self.server.plan.isolation) {
-                    // The link may serve this session only, and then the shared catalogue knows nothing of its lists.
-                    self.router.discovery.own_view_is_old(session, self.server.id);
+                // The link may serve this session or person only, and then the shared catalogue knows nothing of its lists.
+                let discovery = &self.router.discovery;
+                match (self.caller, self.server.plan.isolation) {
+                    (_, Isolation::Principal) => {
+                        let person = discovery.people.of(&self.caller.principal().name);
+                        discovery.own_view_is_old(&ViewOwner::Person(person), self.server.id);
+                        return None;
+                    }
+                    (Caller::Legacy(session), Isolation::Session) => {
+                        discovery.own_view_is_old(&ViewOwner::Session(Arc::clone(session)), self.server.id);
+                    }
+                    (Caller::Modern(_), Isolation::Session) | (_, Isolation::Auto) => {}
                 }
-                self.router.unowned(self.server, self.key, self.link, None, message.clone());
+                self.router.unowned(self.server, self.key, self.link, &LinkUser::Everybody, message.clone());
                 None
             }
             // A modern client is asked within the request, so there is nothing that could complete later.

@@ -1,13 +1,15 @@
 //! Which server a request is for, and what that server calls the thing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
+use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute, RuledServer};
+use tidings_hub::departures;
 use tidings_hub::policy::{Rights, ServerAccess, TriedRule};
 use tidings_proto::headers::ParamHeader;
 use tidings_proto::outbound::RequestTarget;
-use tidings_proto::refusal::RequestRefusal;
+use tidings_proto::refusal::{RequestRefusal, ToolDeparture};
 use tidings_proto::{ListKind, LocalName, Method, PublicName, extensions};
 use tidings_wire::Frame;
 
@@ -16,6 +18,7 @@ use crate::client::principal::Principal;
 use crate::client::session::Caller;
 use crate::client::session::Viewer;
 use crate::servers::server::Server;
+use crate::servers::server_pool::uris_for;
 
 /// A request with its destination.
 pub(crate) struct Routed {
@@ -27,7 +30,12 @@ pub(crate) struct Routed {
     pub(crate) headers: Option<Vec<ParamHeader>>,
     /// What would keep it from whoever asks, if the rules were not only tried.
     pub(crate) tried: Option<TriedRule>,
+    /// Scopes that it needs and that whoever sees it lacks; a token of this very request may have them.
+    pub(crate) lacking: Option<Box<LackingScopes>>,
 }
+
+/// Scopes that a token needs and does not have. A type of its own, in a box: nearly every call lacks none.
+pub(crate) struct LackingScopes(pub(crate) BTreeSet<String>);
 
 /// A tool that was looked up before its call is a request.
 pub struct RoutedTool(Routed);
@@ -150,6 +158,7 @@ impl RequestRouter {
                 exposed: PublicName::default(),
                 headers: None,
                 tried: None,
+                lacking: None,
             })
         };
         // Whoever may use one server only has nobody else to mean.
@@ -205,7 +214,7 @@ impl RequestRouter {
             return None;
         }
         let target = RequestTarget { member, in_ref: false, local: route.local };
-        Some(Routed { server, target, exposed: PublicName::new(name), headers: None, tried: None })
+        Some(Routed { server, target, exposed: PublicName::new(name), headers: None, tried: None, lacking: None })
     }
 
     /// The destination, if it is known at once.
@@ -216,8 +225,8 @@ impl RequestRouter {
     /// The tool that a modern request names, with its headers.
     pub(crate) fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<RoutedTool> {
         let wanted = Wanted::read(frame, Method::ToolsCall).ok()?;
-        // A modern caller has no session, and so no view of its own.
-        let snapshot = self.catalogue.current().snapshot.seen_by(&principal.scope);
+        // A modern caller has no session: what it sees is what its person does.
+        let snapshot = self.discovery.view_of(Viewer { principal, session: None });
         let mut routed =
             self.look_up(&snapshot, principal, &wanted, || self.catalogue.current().built_ins_settled())?;
         let headers = headers_of(&snapshot, routed.server.id, &routed.target.local);
@@ -263,9 +272,9 @@ impl RequestRouter {
                 return Ok(routed);
             }
         }
-        if let Some(session) = viewer.session.filter(|session| !self.discovery.is_own_view_settled(session)) {
+        if !self.discovery.is_own_view_settled(viewer) {
             // A link of its own that is being looked at may have it.
-            self.discovery.own_view_settled(session).await;
+            self.discovery.own_view_settled(viewer).await;
         }
         // It may be what a server has just announced.
         self.discovery.refresh_list(viewer, wanted.kind()).await;
@@ -274,7 +283,37 @@ impl RequestRouter {
         }
         // Last, because it makes a server list: not every server announces that it has something new.
         self.discovery.look_for_unlisted(viewer, wanted.kind(), wanted.name.as_str()).await;
-        look_up_now().ok_or_else(|| wanted.unknown())
+        look_up_now().ok_or_else(|| self.departed(viewer, wanted).unwrap_or_else(|| wanted.unknown()))
+    }
+
+    /// Why a tool is not there, if it was there and whoever asks could see it.
+    fn departed(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Option<RequestRefusal> {
+        if !matches!(wanted.what, What::Tool) {
+            return None;
+        }
+        let tool = self.notifier.departed_tool(wanted.name.as_str())?;
+        if !viewer.principal.scope.permits(tool.audience, &tool.server_name) {
+            return None;
+        }
+        let snapshot = self.discovery.view_of(viewer);
+        // What rules may have kept from them is not there for them, and never was.
+        if snapshot.is_ruled() {
+            let ruled = RuledServer { id: tool.server, name: &tool.server_name, audience: tool.audience };
+            if snapshot.access_by_rules(&viewer.principal.scope, ruled) != ServerAccess::Everything {
+                return None;
+            }
+        }
+        let route = departures::renamed_route(&tool);
+        let renamed =
+            route.and_then(|route| snapshot.public_name(ListKind::Tools, route.server, &route.local).cloned());
+        let at = i64::try_from(tool.commit).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())?;
+        Some(RequestRefusal::DepartedTool(Box::new(ToolDeparture {
+            name: wanted.name.to_string(),
+            at: at.to_string(),
+            change: tool.commit,
+            renamed: renamed.map(|name| name.to_string()),
+            nearest: departures::nearest(&snapshot, wanted.name.as_str()),
+        })))
     }
 
     /// `is_whole`: whether a name that is not there is certainly none of our own.
@@ -298,7 +337,7 @@ impl RequestRouter {
         };
         // Alone, a server answers for everything, listed or not; but where tools and prompts have to be approved, for those alone.
         let alone = || {
-            let server = self.pool.passthrough.filter(|_| is_whole())?;
+            let server = self.pool.passthrough_for(principal).filter(|_| is_whole())?;
             let is_screened = || self.pool.server(server).is_some_and(|server| server.plan.approval.is_some());
             if !matches!(wanted.what, What::Resource) && is_screened() {
                 return None;
@@ -307,7 +346,7 @@ impl RequestRouter {
             let is_own = match wanted.what {
                 What::Tool => snapshot.reserves_tool(said),
                 What::Prompt => false,
-                What::Resource => !self.pool.server(server)?.uris.leaves(said),
+                What::Resource => !uris_for(&principal.scope, &*self.pool.server(server)?).leaves(said),
             };
             (!is_own).then(|| ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
         };
@@ -317,12 +356,14 @@ impl RequestRouter {
         if matches!(wanted.what, What::Tool) && !(server.plan.permits)(&route.local) {
             return None;
         }
-        let mut tried = None;
+        let (mut tried, mut lacking) = (None, None);
         if snapshot.is_ruled() {
             let (ruled, kind, name) = (server.ruled(), wanted.kind(), route.local.as_str());
             // So must what the rules keep, listed or not.
             if !snapshot.permits(ruled, kind, name, wanted.right) {
-                return None;
+                // What only a scope is missing for is listed, and no secret.
+                let scopes = (wanted.right == Rights::USE).then(|| snapshot.lacking_scopes(ruled, kind, name));
+                lacking = Some(Box::new(LackingScopes(scopes.flatten()?)));
             }
             tried = snapshot.would_keep(&principal.scope, ruled, kind, name, wanted.right);
         }
@@ -332,11 +373,16 @@ impl RequestRouter {
             exposed: wanted.name.clone(),
             headers: None,
             tried,
+            lacking,
         })
     }
 
     /// Whose resource it is by its prefix, whether that server has listed yet or not.
     fn by_prefix(&self, principal: &Principal, uri: &str) -> Option<ItemRoute> {
+        // Where one server is asked for alone, every URI is its own as it is.
+        if principal.scope.alone().is_some() {
+            return None;
+        }
         let servers = self.pool.servers();
         let mut found = servers
             .iter()

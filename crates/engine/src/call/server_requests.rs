@@ -82,7 +82,8 @@ impl RequestRouter {
         if let Err(unable) = session.abilities().allow(Needs::of_frame(message)) {
             return refused(unable);
         }
-        let named = (self.pool.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
+        let alone = self.pool.is_passthrough(&session.principal, server);
+        let named = (!alone).then_some(server.plan.name.as_str());
         let shown = self.links.in_flight.mint();
         let bytes = match question::to_session(message, shown, session.revision, named) {
             Ok(bytes) if task::related(message).is_some() => {

@@ -39,9 +39,10 @@ impl RequestRouter {
         if self.catalogue.starting() {
             self.catalogue.wait_settled().await;
         }
-        let alone = self.pool.passthrough.and_then(|server| self.pool.server(server));
+        let principal = caller.principal();
+        let alone = self.pool.passthrough_for(principal).and_then(|server| self.pool.server(server));
         if let Some(alone) =
-            alone.filter(|server| self.pool.is_alone(server) && self.has_all_of(caller.principal(), server))
+            alone.filter(|server| self.pool.is_alone(principal, server) && self.has_all_of(principal, server))
         {
             return Ok(Some(whole(alone)));
         }
@@ -122,7 +123,14 @@ impl RequestRouter {
 
 /// A request that names nothing of its server.
 fn whole(server: Arc<Server>) -> Routed {
-    Routed { server, target: RequestTarget::nothing(), exposed: PublicName::default(), headers: None, tried: None }
+    Routed {
+        server,
+        target: RequestTarget::nothing(),
+        exposed: PublicName::default(),
+        headers: None,
+        tried: None,
+        lacking: None,
+    }
 }
 
 /// Whether a client may have been told of skills before it was known whether there are some.

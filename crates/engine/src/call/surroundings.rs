@@ -6,6 +6,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tidings_hub::calls::CallId;
 use tidings_hub::catalogue::ItemRoute;
+use tidings_hub::own_links::LinkOwner;
 use tidings_proto::PublicName;
 use tidings_proto::question::Abilities;
 use tokio::sync::watch;
@@ -36,7 +37,7 @@ impl EnclosingGateway for RequestRouter {
             }
             let (principal, session) = self.caller(call)?;
             // Without isolated servers the shared view is the same for all with these rights, and is kept.
-            if session.is_some() && self.pool.has_isolated() {
+            if (session.is_some() && self.pool.has_isolated()) || self.pool.has_personal() {
                 let viewer = Viewer { principal: &principal, session: session.as_ref() };
                 let own = self.discovery.settled_view_of(viewer).await;
                 return Some(CallerView { snapshot: Arc::clone(&own), whole: own, shared: false });
@@ -70,6 +71,14 @@ impl EnclosingGateway for RequestRouter {
             tells_roots: abilities.roots,
             comes_back: session.is_none(),
         })
+    }
+
+    fn missing_logins(&self, person: &Arc<str>) -> Vec<String> {
+        let owner = LinkOwner::Person(Arc::clone(person));
+        // Let go before the set of servers is asked.
+        let missing = self.pool.own_links.lock().machine.missing_logins(&owner);
+        let servers = self.pool.servers();
+        missing.into_iter().filter_map(|server| Some(servers.get(server)?.plan.name.clone())).collect()
     }
 
     fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>> {

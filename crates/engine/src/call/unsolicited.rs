@@ -12,7 +12,7 @@ use tidings_wire::Frame;
 use crate::call::RequestRouter;
 use crate::client::session::Session;
 use crate::discovery::signals;
-use crate::links::live_link::LiveLink;
+use crate::links::live_link::{LinkUser, LiveLink};
 use crate::servers::server::Server;
 use crate::subscriptions::ServerMessages;
 
@@ -21,7 +21,7 @@ const EXCERPT: usize = 500;
 
 impl ServerMessages for RequestRouter {
     fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: ServerMessage) {
-        self.unowned(server, live.key, &live.link, None, message);
+        self.unowned(server, live.key, &live.link, &LinkUser::Everybody, message);
     }
 }
 
@@ -36,7 +36,7 @@ impl RequestRouter {
                 self.pool.own_links.roots_changed(session.key, frame.bytes());
             }
             // With one server there is nobody else that an unknown notification could be meant for.
-            _ if self.pool.passthrough.is_some() => self.forward_to_all(frame.bytes()),
+            _ if self.pool.has_passthrough(&session.principal) => self.forward_to_all(frame.bytes()),
             other => tracing::debug!(method = other, "notification dropped"),
         }
     }
@@ -54,18 +54,18 @@ impl RequestRouter {
         }
     }
 
-    /// A message of a server that came on no stream of a call. `own`: the session that alone uses the link.
+    /// A message of a server that came on no stream of a call. `user`: who has the link.
     pub(crate) fn unowned(
         &self,
         server: &Arc<Server>,
         key: LinkKey,
         link: &SharedLink,
-        own: Option<Arc<Session>>,
+        user: &LinkUser,
         message: ServerMessage,
     ) {
         let subject = message.subject();
         // On stdio there is one session, so it is certain whose a message is.
-        let owner = own.or_else(|| self.sessions.only_session());
+        let owner = user.session().or_else(|| self.sessions.only_session());
         let about_lists = matches!(subject, MessageSubject::ListChanged(_) | MessageSubject::Acknowledged);
         if !server.presence.is_admitted() && !subject.is_request() && !about_lists {
             // Nobody knows of it yet, and perhaps nobody ever will.
@@ -85,6 +85,8 @@ impl RequestRouter {
                 let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
                 self.ask(owner.as_ref(), server, key, link, None, &message, push);
             }
+            // What a server says to one person is about what that person sees, which is looked at over the same link.
+            MessageSubject::ListChanged(_) if user.person().is_some() => {}
             MessageSubject::ListChanged(topic) => server.signalled(topic),
             MessageSubject::Cancelled => {
                 if let Some((ask, bytes)) = self.take_withdrawn(key, &message) {
@@ -122,6 +124,7 @@ impl RequestRouter {
                         session.sink.push(message.into_frame().into_bytes());
                     }
                     Some(_) => {}
+                    None if user.person().is_some() => self.log_to_person(server, user, &message),
                     None if server.may_log(&self.runtime, EXCERPT.min(message.bytes().len())) => {
                         tracing::info!(target: "tidings::server", server = %server.plan.name, "{}", excerpt(&message));
                     }
@@ -131,17 +134,28 @@ impl RequestRouter {
             MessageSubject::ElicitationComplete if owner.is_none() => {}
             MessageSubject::ElicitationComplete | MessageSubject::Other => {
                 let Some(message) = self.links.in_flight.give_to_sole(key, message) else { return };
-                for session in owner.map_or_else(|| self.may_hear(server, key), |owner| vec![owner]) {
+                for session in owner.map_or_else(|| self.may_hear(server, key, user), |owner| vec![owner]) {
                     session.sink.push(message.bytes().clone());
                 }
             }
         }
     }
 
+    /// A log message on the link of one person that belongs to no call: all their sessions may read it.
+    fn log_to_person(&self, server: &Server, user: &LinkUser, message: &ServerMessage) {
+        let sessions = user.person().map(|person| self.sessions.of_principal(person)).unwrap_or_default();
+        let wanting = sessions.iter().filter(|session| session.wants(log_level(message), None));
+        for session in wanting.filter(|session| self.pool.shows(&session.principal, server)) {
+            session.sink.push(message.bytes().clone());
+        }
+    }
+
     /// Who may hear a notification that names no call: it may be about the work of anybody who has called over the link.
-    fn may_hear(&self, server: &Server, key: LinkKey) -> Vec<Arc<Session>> {
+    fn may_hear(&self, server: &Server, key: LinkKey, user: &LinkUser) -> Vec<Arc<Session>> {
         let callers = self.links.in_flight.lock().calls.callers_on(key);
         let is_theirs = |session: &Arc<Session>| match &callers {
+            // Nobody else has ever called over it.
+            _ if user.person().is_some_and(|person| session.principal.name != *person) => false,
             LinkCallers::Nobody => true,
             LinkCallers::One(principal) => session.principal.name == *principal,
             // Sent to nobody rather than to somebody it is not about.

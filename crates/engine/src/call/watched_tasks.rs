@@ -203,7 +203,7 @@ async fn ask(router: &Arc<RequestRouter>, caller: &ModernCaller, declared: &[u8]
     let mut exchange = Exchange::new(Arc::clone(router), Caller::Modern(Arc::new(caller)), frame, method, id);
     loop {
         match exchange.next().await {
-            Reply::Answer(answer) => return Some(answer),
+            Reply::Answer(answer) | Reply::Forbidden { answer, .. } => return Some(answer),
             Reply::Cancelled => return None,
             Reply::Opened | Reply::Message(_) | Reply::Interrupted(_) => {}
         }

@@ -16,6 +16,8 @@ pub struct KeptSession {
     pub revision: Revision,
     /// The name of its owner, who alone may go on with it.
     pub principal: String,
+    /// The server that it asked for alone, if it did.
+    pub alone: Option<String>,
     /// What the client said about itself, as JSON.
     pub info: Option<Bytes>,
     /// What the client declared that it can do.
@@ -48,6 +50,7 @@ impl KeptSession {
         json!({
             "revision": self.revision.as_str(),
             "principal": self.principal,
+            "alone": self.alone,
             "info": info,
             "capabilities": self.capabilities,
             "level": self.level.map(LogLevel::as_str),
@@ -67,6 +70,8 @@ impl KeptSession {
         Some(Self {
             revision: Revision::parse(kept["revision"].as_str()?)?,
             principal: kept["principal"].as_str()?.to_owned(),
+            // Absent in what earlier versions wrote.
+            alone: kept["alone"].as_str().map(str::to_owned),
             info: kept.get("info").filter(|info| !info.is_null()).map(|info| Bytes::from(info.to_string())),
             capabilities: kept["capabilities"].clone(),
             level: kept["level"].as_str().and_then(LogLevel::parse),
@@ -95,6 +100,7 @@ mod tests {
         let kept = KeptSession {
             revision: Revision::V2025_06_18,
             principal: "laptop".to_owned(),
+            alone: Some("apps".to_owned()),
             info: Some(Bytes::from_static(br#"{"name":"c","version":"1"}"#)),
             capabilities: json!({"roots": {}}),
             level: LogLevel::parse("warning"),

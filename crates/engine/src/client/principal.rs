@@ -1,5 +1,6 @@
 //! Who is asking, and what they may use.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tidings_hub::catalogue::CatalogueSnapshot;
@@ -71,9 +72,28 @@ impl Principal {
         QuotaSeat::take_over(self.book.as_ref(), quota)
     }
 
+    /// The same person, who asks for one server alone.
+    #[must_use]
+    pub fn alone_with(&self, server: &str) -> Self {
+        Self { scope: self.scope.alone_with(server), ..self.clone() }
+    }
+
+    /// The same person without regard to where they ask.
+    pub fn as_admitted(&self) -> Cow<'_, Self> {
+        match self.scope.alone() {
+            None => Cow::Borrowed(self),
+            Some(_) => Cow::Owned(Self { scope: self.scope.base().clone(), ..self.clone() }),
+        }
+    }
+
     /// Whether what they are given may be kept for others: nobody is told apart.
     pub(crate) fn is_anybody(&self) -> bool {
         self.anybody
+    }
+
+    /// Whether another token is this person's, and differs only by having more scopes.
+    pub fn is_widened_by(&self, other: &Self) -> bool {
+        (&self.name, self.anybody) == (&other.name, other.anybody) && self.scope.is_widened_by(&other.scope)
     }
 
     /// Whether they may change the gateway.
@@ -84,7 +104,8 @@ impl Principal {
     /// Whether they may use a server.
     pub(crate) fn may_use(&self, server: &ServerPlan) -> bool {
         // By audience and name, so that a rule holds for servers that are added later, too.
-        self.scope.permits(server.audience(), &server.name)
+        // Nothing that is built in is a part of the one server that somebody asks for alone, even if it has its name.
+        self.scope.permits(server.audience(), &server.name) && !(server.is_built_in() && self.scope.alone().is_some())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Clients.
 
+use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Instant, SystemTime};
@@ -8,6 +10,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ClientKey;
 use tidings_hub::ledger::ViewDigests;
+use tidings_hub::scope::AccessScope;
 use tidings_hub::session_view::SessionView;
 use tidings_proto::question::{self, Abilities};
 use tidings_proto::{Era, LogLevel, Revision};
@@ -70,17 +73,23 @@ pub(crate) struct SessionDelivery {
     pub(crate) last_update: Lock<Option<Instant>>,
 }
 
-/// What a session sees that has links of its own.
+/// What a session, or a person, sees that has links of its own.
 #[derive(Default)]
 pub(crate) struct OwnView {
-    /// Taken before the lock of the announcements.
+    /// Taken before the lock of the announcements; that of a session before that of its person.
     view: Lock<SessionView>,
     /// Changes whenever a look over a link of its own is over.
     pub(crate) looked: watch::Sender<()>,
     /// Lets looks that only gather signals begin at once.
     pub(crate) hurry: Notify,
-    /// The hash of its own view, from when there is one. Written and read under the lock of the announcements.
+    /// The hash of a session's own view, from when there is one. Written and read under the lock of the announcements.
     pub(crate) digests: Lock<Option<ViewDigests>>,
+}
+
+impl OwnView {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SessionView> {
+        self.view.lock()
+    }
 }
 
 /// What a client tells of itself when it begins.
@@ -127,7 +136,7 @@ impl Session {
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, SessionView> {
-        self.own_view.view.lock()
+        self.own_view.lock()
     }
 
     pub(crate) fn view_key(&self) -> ViewKey {
@@ -211,11 +220,42 @@ pub(crate) struct Viewer<'a> {
     pub(crate) session: Option<&'a Arc<Session>>,
 }
 
+/// A legacy client, and what the token of one of its requests has.
+#[derive(Clone)]
+pub struct SessionCaller {
+    session: Arc<Session>,
+    /// What the token of this request has, where it is another than the one that the session began with. What the client sees stays
+    /// that of the session, which is told of its changes; scopes that it came back with count for this request.
+    widened: Option<AccessScope>,
+}
+
+impl SessionCaller {
+    /// A request of this session that came with a token of the same person ([`Principal::is_widened_by`]).
+    pub fn with_token(session: &Arc<Session>, principal: &Principal) -> Self {
+        let widened = (principal.scope != session.principal.scope).then(|| principal.scope.clone());
+        Self { session: Arc::clone(session), widened }
+    }
+}
+
+impl From<Arc<Session>> for SessionCaller {
+    fn from(session: Arc<Session>) -> Self {
+        Self { session, widened: None }
+    }
+}
+
+impl Deref for SessionCaller {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
 /// Who sent a request.
 #[derive(Clone)]
 pub enum Caller {
     /// A legacy client, in its session.
-    Legacy(Arc<Session>),
+    Legacy(SessionCaller),
     /// A modern client: the request stands for itself.
     Modern(Arc<ModernCaller>),
 }
@@ -268,6 +308,15 @@ impl Caller {
             Self::Legacy(session) => &session.principal,
             Self::Modern(caller) => &caller.principal,
         }
+    }
+
+    /// The scopes of the token that came with the request.
+    pub(crate) fn token_scopes(&self) -> &BTreeSet<String> {
+        let scope = match self {
+            Self::Legacy(SessionCaller { widened: Some(widened), .. }) => widened,
+            _ => &self.principal().scope,
+        };
+        &scope.facts().scopes
     }
 
     /// What it declares that it can do: a modern one in each request.

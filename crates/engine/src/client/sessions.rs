@@ -77,6 +77,17 @@ impl SessionTable {
         wanted
     }
 
+    /// The sessions of one person.
+    pub(crate) fn of_principal(&self, name: &str) -> Vec<Arc<Session>> {
+        self.lock().values().filter(|session| &*session.principal.name == name).cloned().collect()
+    }
+
+    /// The least level of log messages that the sessions of one person asked for.
+    pub(crate) fn level_of_principal(&self, name: &str) -> Option<LogLevel> {
+        let sessions = self.lock();
+        sessions.values().filter(|session| &*session.principal.name == name).filter_map(|session| session.level()).min()
+    }
+
     /// What the only client there will ever be declares, if there will be only one.
     pub(crate) fn only_client(&self) -> Option<&(Value, Era)> {
         self.only_client.as_ref()

@@ -10,6 +10,7 @@ use tidings_hub::ledger::CommitOccasion;
 use tidings_proto::{ListKind, LocalName};
 use tidings_wire::{Digest, hex};
 
+use crate::client::person_view::ViewOwner;
 use crate::discovery::ListDiscovery;
 use crate::discovery::look::touched;
 use crate::observe::audit::AuditedDecision;
@@ -191,9 +192,15 @@ impl ListDiscovery {
     fn show_screened(self: &Arc<Self>, server: &Arc<Server>, approvals: &mut Approvals) {
         let Some(plan) = &server.plan.approval else { return };
         let Some(visible) = server.screen.again(plan, approvals) else { return };
-        if server.plan.isolation == Isolation::Session {
-            // What they see was screened when it was listed.
-            self.sessions.all().iter().for_each(|session| self.own_view_is_old(session, server.id));
+        // What they see was screened when it was listed.
+        match server.plan.isolation {
+            Isolation::Auto => {}
+            Isolation::Session => self
+                .sessions
+                .all()
+                .into_iter()
+                .for_each(|session| self.own_view_is_old(&ViewOwner::Session(session), server.id)),
+            Isolation::Principal => self.people_view_is_old(server.id),
         }
         let Some(before) = self.catalogue.current().snapshot.offer(server.id).cloned() else { return };
         let after = ServerOffer { lists: visible, ..(*before).clone() };

@@ -137,8 +137,8 @@ impl ListDiscovery {
     /// waited for, but not for ever. Tells whether there was any to wait for.
     pub(crate) async fn refresh_list(&self, viewer: Viewer<'_>, kind: ListKind) -> bool {
         let servers = self.pool.servers();
-        // A session's own lists are looked at over its own link.
-        let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
+        // Own lists of sessions and people are looked at over their own links.
+        let shared = |server: &&Arc<Server>| is_seen_over_shared_link(viewer, server);
         let asked = servers.iter().filter(|server| viewer.principal.may_use(&server.plan)).filter(shared);
         let waits: Vec<(&Arc<Server>, ListWait)> =
             asked.filter_map(|server| Some((server, server.ask(kind)?))).collect();
@@ -157,12 +157,21 @@ impl ListDiscovery {
             // The separator too: the prefix `a` must not be found in a name of the server `ab`.
             rest.is_some_and(|rest| rest.starts_with(names::SEPARATOR))
         };
-        let shared = |server: &&Arc<Server>| viewer.session.is_none() || server.plan.isolation != Isolation::Session;
+        let shared = |server: &&Arc<Server>| is_seen_over_shared_link(viewer, server);
         let asked = servers.iter().filter(|server| viewer.principal.may_use(&server.plan)).filter(shared);
         for server in asked.filter(has_its_prefix) {
             if let Some(wait) = server.missed(kind) {
                 let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;
             }
         }
+    }
+}
+
+/// Whether what somebody sees of a server is listed over its shared link.
+fn is_seen_over_shared_link(viewer: Viewer<'_>, server: &Server) -> bool {
+    match server.plan.isolation {
+        Isolation::Auto => true,
+        Isolation::Session => viewer.session.is_none(),
+        Isolation::Principal => false,
     }
 }

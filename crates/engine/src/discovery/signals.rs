@@ -21,6 +21,32 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// The longest wait where the server does not know the method, though it promises to announce: it is polled meanwhile.
 const LONGEST_REFUSED: Duration = Duration::from_secs(300);
 
+/// What is to be known of the listening over one link.
+pub(crate) trait SignalScope: Send + Sync {
+    /// The server is asked to announce changes of its lists by this request.
+    fn listens_by(&self, request: u64);
+
+    /// It has agreed to announce these.
+    fn cover(&self, topics: Topics);
+
+    /// Something about the listening is another now.
+    fn wake(&self);
+}
+
+impl SignalScope for Server {
+    fn listens_by(&self, request: u64) {
+        self.listens_by(request);
+    }
+
+    fn cover(&self, topics: Topics) {
+        self.cover(topics);
+    }
+
+    fn wake(&self) {
+        self.wake();
+    }
+}
+
 /// The listening side of one link.
 pub(crate) struct Signals {
     stream: Option<CallStream>,
@@ -37,10 +63,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Opens the stream where the era has one and the server promises something.
-    pub(crate) fn open(links: &OpenLinks, server: &Server, live: &LiveLink) -> Self {
+    pub(crate) fn open(links: &OpenLinks, scope: &dyn SignalScope, live: &LiveLink) -> Self {
         let promised = promised(&live.hello);
         let listens = live.hello.revision.era() == Era::Modern && !promised.is_empty();
-        let stream = listens.then(|| listen(links, server, live, promised));
+        let stream = listens.then(|| listen(links, scope, live, promised));
         Self {
             stream,
             opened: tokio::time::Instant::now(),
@@ -58,7 +84,7 @@ impl Signals {
 
     /// The next message on the stream, which is opened again whenever it ends. Whatever was not heard is listed when a stream is
     /// acknowledged, which is a signal too.
-    pub(crate) async fn next(&mut self, links: &OpenLinks, server: &Server, live: &LiveLink) -> ServerMessage {
+    pub(crate) async fn next(&mut self, links: &OpenLinks, scope: &dyn SignalScope, live: &LiveLink) -> ServerMessage {
         loop {
             let Some(stream) = &mut self.stream else {
                 if self.is_needless {
@@ -72,7 +98,7 @@ impl Signals {
                 self.reopen = None;
                 // Measured from the request: a server that takes long to refuse has not kept a stream open.
                 self.opened = tokio::time::Instant::now();
-                self.stream = Some(listen(links, server, live, promised(&live.hello)));
+                self.stream = Some(listen(links, scope, live, promised(&live.hello)));
                 continue;
             };
             match stream.next().await {
@@ -82,14 +108,15 @@ impl Signals {
                     // Kept until the next answer: the pause before the next attempt depends on it.
                     self.is_unknown = error_code(&frame) == Some(code::METHOD_NOT_FOUND);
                     let is_refused = frame.kind() == FrameKind::Error;
-                    self.ended(server, is_refused);
+                    self.ended(scope, is_refused);
                 }
-                CallEvent::Failed(_) | CallEvent::Unsent(_) | CallEvent::Refused { .. } => self.ended(server, false),
+                CallEvent::Failed(_) | CallEvent::Unsent(_) | CallEvent::Refused { .. } => self.ended(scope, false),
                 CallEvent::Accepted
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)
                 | CallEvent::Broken
-                | CallEvent::Redirect(_) => {}
+                | CallEvent::Redirect(_)
+                | CallEvent::LoginWanted(_) => {}
             }
         }
     }
@@ -105,25 +132,25 @@ impl Signals {
         RetryBackoff { first: REOPEN, longest }.after(self.short)
     }
 
-    fn ended(&mut self, server: &Server, is_refused: bool) {
+    fn ended(&mut self, scope: &dyn SignalScope, is_refused: bool) {
         let is_short = is_refused || self.opened.elapsed() < AT_ONCE;
         self.short = if is_short { self.short + 1 } else { 0 };
         self.stream = None;
         // Nothing is announced any more, so these lists are polled until the next acknowledgement.
-        server.cover(Topics::default());
+        scope.cover(Topics::default());
         // Nobody needs to wait for an acknowledgement.
-        server.wake();
+        scope.wake();
     }
 }
 
-fn listen(links: &OpenLinks, server: &Server, live: &LiveLink, topics: Topics) -> CallStream {
+fn listen(links: &OpenLinks, scope: &dyn SignalScope, live: &LiveLink, topics: Topics) -> CallStream {
     let mut filter = Map::new();
     for topic in topics.iter() {
         filter.insert(topic.flag().to_owned(), true.into());
     }
     let outgoing = links.own_request(&live.hello, Method::Listen, json!({ "notifications": filter }));
     // Before it is sent: the acknowledgement is recognised by this id.
-    server.listens_by(outgoing.id);
+    scope.listens_by(outgoing.id);
     live.link.call(outgoing)
 }
 

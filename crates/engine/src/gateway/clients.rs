@@ -1,5 +1,6 @@
 //! What people ask about clients: who is connected, how each stands to what changed, what it sees and what it was told.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use tidings_hub::ClientKey;
 use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::deliveries::ClientStanding;
 use tidings_hub::ledger::FollowerId;
+use tidings_hub::scope::AccessScope;
 use tidings_proto::Topic;
 
 use super::Gateway;
@@ -65,11 +67,26 @@ impl Gateway {
         if let Some(session) = self.0.sessions.get(ClientKey(id)) {
             // A session with links of its own sees their lists.
             return Some(match self.0.pool.has_isolated() {
-                true => session.view().snapshot(&shared, &session.principal.scope),
+                true => self.0.lifecycle.discovery.known_view_of(&session),
                 false => shared.seen_by(&session.principal.scope),
             });
         }
         Some(shared.seen_by(&self.0.notifier.scope_of_listen(FollowerId(id))?))
+    }
+
+    /// Who is connected and what is known of them, each once.
+    pub fn connected_people(&self) -> Vec<(String, AccessScope)> {
+        let mut people: BTreeMap<String, Vec<AccessScope>> = BTreeMap::new();
+        for client in self.connected() {
+            let session = self.0.sessions.get(ClientKey(client.id)).map(|session| session.principal.scope.clone());
+            let scope = session.or_else(|| self.0.notifier.scope_of_listen(FollowerId(client.id)));
+            let known = people.entry(client.principal).or_default();
+            known.extend(scope.filter(|scope| !known.contains(scope)));
+        }
+        people
+            .into_iter()
+            .flat_map(|(name, scopes)| scopes.into_iter().map(move |scope| (name.clone(), scope)))
+            .collect()
     }
 
     /// What became of the notices of a commit and of one of its lists, by the commit's number. `None` if it is forgotten, or was of an

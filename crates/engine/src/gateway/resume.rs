@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::{Gateway, GatewayParts};
 use crate::client::kept_session::{KeptFollow, KeptSession};
 use crate::client::principal::Principal;
-use crate::client::session::{ClientSink, NewSession, Session};
+use crate::client::session::{ClientSink, NewSession, Session, Viewer};
 use crate::subscriptions::{Decision, Named};
 
 /// How many resources of one server are followed again at a time, for one session.
@@ -45,6 +45,7 @@ impl Gateway {
         KeptSession {
             revision: session.revision,
             principal: session.principal.name.to_string(),
+            alone: session.principal.scope.alone().map(str::to_owned),
             info: session.info.clone(),
             capabilities: session.capabilities.clone(),
             level: session.level(),
@@ -123,7 +124,8 @@ impl GatewayParts {
         };
         // Kept until the server has answered: after a restart it is not asked for everything at once.
         let _turn = turns.of(routed.server.id).acquire_owned().await;
-        let Ok(place) = self.subscriptions.place_for(session, &routed.server).await else { return false };
+        let viewer = Viewer { principal: &session.principal, session: Some(session) };
+        let Ok(place) = self.subscriptions.place_for(viewer, &routed.server).await else { return false };
         let address = ResourceAddress { place, uri: routed.target.local.shared() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };
         // The session has ended, so there is nothing to try again.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidings_hub::ServerId;
+use tidings_hub::catalogue::ServerOffer;
 use tidings_upstream::{LinkError, PullProgress};
 use tokio_util::sync::CancellationToken;
 
@@ -114,6 +115,9 @@ pub enum ChangeError {
     /// Everything was ready, but whoever asked could not keep it.
     #[error("{0}")]
     Withheld(String),
+    /// Whoever reviewed it does not want it.
+    #[error("{0}")]
+    Declined(String),
     /// The gateway ends: what was started for the change is ended with it.
     #[error("the gateway is stopping")]
     Stopping,
@@ -154,6 +158,15 @@ impl ServerIds {
     }
 }
 
+/// What a server offers that is about to come, beside what the one offers whose place it takes.
+#[derive(Clone, Debug)]
+pub struct OfferReview {
+    /// What clients can see now; `None` where there is no such server.
+    pub before: Option<Arc<ServerOffer>>,
+    /// What it listed; `None` where it is not ready.
+    pub after: Option<Arc<ServerOffer>>,
+}
+
 /// What is told of a change.
 fn decision(operations: &[Operation]) -> AuditedDecision {
     let (mut put, mut removed) = (Vec::new(), Vec::new());
@@ -168,11 +181,13 @@ fn decision(operations: &[Operation]) -> AuditedDecision {
 
 impl ServerLifecycle {
     /// Changes the set of servers, all of it or nothing. `keep` is asked when nothing else can fail any more, just before the commit,
-    /// and one at a time. Until then whoever rings `cancelled` undoes everything.
+    /// and one at a time. Before that `review` sees what comes beside what is there; it may take its time, since nothing is locked.
+    /// Until `keep` whoever rings `cancelled` undoes everything.
     pub(crate) async fn change_if(
         self: &Arc<Self>,
         operations: Vec<Operation>,
         cancelled: &CancellationToken,
+        review: impl AsyncFnOnce(Vec<OfferReview>) -> Result<(), ChangeError>,
         keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
         let decided = decision(&operations);
@@ -187,6 +202,15 @@ impl ServerLifecycle {
             () = self.runtime.stop.cancelled() => Err(ChangeError::Stopping),
             () = cancelled.cancelled() => Err(ChangeError::Cancelled),
             ready = transaction.start() => ready,
+        };
+        let ready = match ready {
+            Ok(()) => tokio::select! {
+                biased;
+                () = self.runtime.stop.cancelled() => Err(ChangeError::Stopping),
+                () = cancelled.cancelled() => Err(ChangeError::Cancelled),
+                reviewed = review(transaction.reviewed()) => reviewed,
+            },
+            Err(error) => Err(error),
         };
         if let Err(error) = ready {
             // Awaited: when the caller hears of the failure, nothing that was started is left.

@@ -95,12 +95,17 @@ impl ServerLifecycle {
                 introduction.is_legacy = manners.is_legacy;
                 // One that ends on the probe would be started twice each time.
                 let known = known.or(manners.ends_on_probe.then_some(Era::Legacy));
+                let personal = match user.person() {
+                    Some(person) => Some(spec.as_person(person).await),
+                    None => None,
+                };
+                let spec = personal.as_ref().unwrap_or(spec);
                 self.connector.connect(spec, known, &introduction, &make_sink).await?
             }
-            Source::Local(local) => local.connect(make_sink(), self.surroundings_of(server)),
+            Source::Local(local) => local.connect(make_sink(), self.surroundings_of(server, &user)),
             Source::Unready(unready) => {
                 let local = unready.try_again().map_err(|reason| LinkError::Unusable(reason.to_string()))?;
-                local.connect(make_sink(), self.surroundings_of(server))
+                local.connect(make_sink(), self.surroundings_of(server, &user))
             }
         };
         // A loop through this very gateway is refused before anything is listed over the link (edges F2).
@@ -146,9 +151,9 @@ impl ServerLifecycle {
     }
 
     /// What a server inside the process may know of us. Does not keep us alive.
-    fn surroundings_of(&self, server: &Server) -> Surroundings {
+    fn surroundings_of(&self, server: &Server, user: &LinkUser) -> Surroundings {
         // A server in the process would otherwise keep the whole engine alive.
         let router: Weak<RequestRouter> = Arc::downgrade(&self.router);
-        Surroundings::new(router, server.id)
+        Surroundings::new(router, server.id, user.person().cloned())
     }
 }

@@ -11,6 +11,7 @@ use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
 use tokio::sync::oneshot;
 
 use super::ServerLifecycle;
+use crate::client::person_view::ViewOwner;
 use crate::links::link_watch::{LinkWatch, is_unreachable};
 use crate::links::live_link::LinkUser;
 use crate::servers::server::Server;
@@ -74,12 +75,13 @@ impl LinkSink {
         let _ = self.link.set(Arc::downgrade(link));
     }
 
-    /// Where one session has the link for itself, its view of the server must be made again.
+    /// Where one session or person has the link for itself, their view of the server must be made again.
     fn own_view_is_old(&self) {
-        if let (Some(session), Some(lifecycle), Some(server)) =
-            (self.user.session(), self.lifecycle.upgrade(), self.server.upgrade())
-        {
-            lifecycle.discovery.own_view_is_old(&session, server.id);
+        let (Some(lifecycle), Some(server)) = (self.lifecycle.upgrade(), self.server.upgrade()) else { return };
+        let session = self.user.session().map(ViewOwner::Session);
+        let person = self.user.person().and_then(|name| lifecycle.discovery.people.known(name));
+        if let Some(owner) = session.or(person.map(ViewOwner::Person)) {
+            lifecycle.discovery.own_view_is_old(&owner, server.id);
         }
     }
 
@@ -88,7 +90,7 @@ impl LinkSink {
             self.own_view_is_old();
         }
         if let (Some(lifecycle), Some(server)) = (self.lifecycle.upgrade(), self.server.upgrade()) {
-            lifecycle.router.unowned(&server, self.key, link, self.user.session(), message);
+            lifecycle.router.unowned(&server, self.key, link, &self.user, message);
         }
     }
 }

@@ -46,7 +46,13 @@ impl ServerLifecycle {
                 server.health().tell(LinkEvent::LoginNeeded);
                 forget_commands(&server);
             }
-            server.set_state(&self.catalogue, ServerState::after(Some(&error)), Some(&error));
+            match server.plan.source.people() {
+                // It is there, and lets in those who have logged in: that nobody in particular is not let in is no trouble.
+                Some(people) if needs_login && people.logged_in > 0 => {
+                    server.set_state(&self.catalogue, ServerState::Ready, None);
+                }
+                _ => server.set_state(&self.catalogue, ServerState::after(Some(&error)), Some(&error)),
+            }
             if needs_login {
                 server.health().done();
             }
@@ -73,6 +79,8 @@ impl ServerLifecycle {
         // Waited for: two processes of one server must not run side by side, for they may share files or a port.
         self.end_links(server).await;
         self.pool.own_links.server_gone(server.id);
+        // Whoever was told to log in is let try again; links that were up are missed and made anew in any case.
+        self.discovery.people_view_is_old(server.id);
         server.links.forget_companion();
         forget_commands(server);
         server.health().tell(LinkEvent::RestartAsked);
@@ -183,14 +191,14 @@ impl ServerLifecycle {
     /// Passes signals on for as long as the link lives.
     async fn pass_signals_on(&self, signals: &mut Signals, server: &Arc<Server>, live: &LiveLink) {
         loop {
-            let message = signals.next(&self.links, server, live).await;
-            self.router.unowned(server, live.key, &live.link, None, message);
+            let message = signals.next(&self.links, &**server, live).await;
+            self.router.unowned(server, live.key, &live.link, &LinkUser::Everybody, message);
         }
     }
 
     /// Begins to listen. First listen, then list: what changes in between would not be heard.
     pub(super) async fn open_signals(&self, server: &Arc<Server>, live: &LiveLink) -> Signals {
-        let mut signals = Signals::open(&self.links, server, live);
+        let mut signals = Signals::open(&self.links, &**server, live);
         if signals.is_open() {
             // Until it is acknowledged, or refused.
             let heard = async {

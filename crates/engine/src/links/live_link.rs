@@ -32,6 +32,8 @@ pub(crate) enum LinkUser {
     /// One session alone.
     /// Weak: the link must not keep a session that has ended.
     Session(Weak<Session>),
+    /// One person, by all their clients.
+    Person(Arc<str>),
     /// The modern clients of one principal that declare this, in the words of a legacy client.
     Principal(Arc<Value>),
 }
@@ -41,7 +43,15 @@ impl LinkUser {
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
         match self {
             Self::Session(session) => session.upgrade(),
-            Self::Everybody | Self::Principal(_) => None,
+            Self::Everybody | Self::Person(_) | Self::Principal(_) => None,
+        }
+    }
+
+    /// The person who has the link with all their clients.
+    pub(crate) fn person(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Person(name) => Some(name),
+            Self::Everybody | Self::Session(_) | Self::Principal(_) => None,
         }
     }
 
@@ -50,7 +60,8 @@ impl LinkUser {
         match self {
             Self::Session(session) => session.upgrade().map(|session| session.capabilities.clone()),
             Self::Principal(declared) => Some(Value::clone(declared)),
-            Self::Everybody => None,
+            // Several clients that declare different things: as over a link for everybody, each is asked what it can be.
+            Self::Everybody | Self::Person(_) => None,
         }
     }
 

@@ -18,7 +18,11 @@ impl OpenLinks {
             return;
         }
         for (live, user) in self.table.all().into_iter().filter(|(_, user)| !matches!(user, LinkUser::Session(_))) {
-            self.tell_level(&live, live.leads_to.least(&wanted), &user);
+            let level = match user.person() {
+                Some(person) => self.sessions.level_of_principal(person),
+                None => live.leads_to.least(&wanted),
+            };
+            self.tell_level(&live, level, &user);
         }
     }
 
@@ -43,6 +47,7 @@ impl OpenLinks {
     pub(crate) fn apply_level(&self, live: &LiveLink, user: &LinkUser) {
         let level = match user {
             LinkUser::Session(_) => user.session().and_then(|session| session.level()),
+            LinkUser::Person(name) => self.sessions.level_of_principal(name),
             LinkUser::Everybody | LinkUser::Principal(_) => live.leads_to.least(&self.sessions.wanted_levels()),
         };
         self.tell_level(live, level, user);

@@ -17,6 +17,7 @@ use tidings_wire::{
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::bells::FollowerBell;
+use crate::client::person_view::PersonView;
 use crate::client::principal::ViewKey;
 use crate::client::session::Session;
 use crate::notify::ListNotifier;
@@ -70,6 +71,8 @@ impl Announcements {
 pub(crate) struct Committed {
     /// Sessions that have views of their own: those have to be looked at again.
     pub(crate) own: Vec<Arc<Session>>,
+    /// Whether there are listens that see what their person sees, over links of their own.
+    pub(crate) has_own_listens: bool,
     /// Its number, if it changed what somebody may see.
     pub(crate) number: Option<u64>,
 }
@@ -105,6 +108,8 @@ pub(crate) struct Listening {
     pub(crate) tasks: Option<mpsc::Receiver<Bytes>>,
     /// Its entry among those that are shown to people.
     pub(crate) listed: Option<Listed>,
+    /// Whose view it is told of, where that is another than everybody's.
+    pub(crate) person: Option<Arc<PersonView>>,
 }
 
 impl ListNotifier {
@@ -113,26 +118,37 @@ impl ListNotifier {
         if self.runtime.settings.announcements.silent.contains(&revision) { Topics::default() } else { topics }
     }
 
-    /// Registers a listener: first the baseline is taken, then the acknowledgement may be written.
-    pub(crate) fn listen(self: &Arc<Self>, view_key: ViewKey, topics: Topics, capabilities: &Value) -> Listening {
+    /// Registers a listener: first the baseline is taken, then the acknowledgement may be written. `own`: the hash of what it sees
+    /// over links of its own.
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        view_key: ViewKey,
+        topics: Topics,
+        capabilities: &Value,
+        own: Option<ViewDigests>,
+    ) -> Listening {
         let follower = FollowerId::from(self.sessions.new_client());
         let bell = Arc::new(Notify::new());
         let mut announcements = self.announcements();
         // Commits take this lock too: a change comes either before the baseline or after it.
         let now = view_key.digests(&self.catalogue.current().snapshot);
-        if summary::asked(capabilities) {
+        // Summaries compare states of the shared catalogue, which is not what such a listener sees.
+        if summary::asked(capabilities) && own.is_none() {
             announcements.told.follow(follower, view_key.clone(), true);
         }
         announcements.follow(follower, view_key, topics, FollowerBaseline::Current, now);
+        if let Some(own) = own {
+            announcements.show_own(follower, Instant::now(), own);
+        }
         // Under the lock of the announcements: a commit that owes this follower something finds its bell.
         self.bells.insert(follower, FollowerBell::Listen(Arc::clone(&bell)));
-        let (receipt, tasks, listed) = Default::default();
-        Listening { notifier: Arc::clone(self), follower, bell, receipt, follows: false, tasks, listed }
+        let (receipt, tasks, listed, person) = Default::default();
+        Listening { notifier: Arc::clone(self), follower, bell, receipt, follows: false, tasks, listed, person }
     }
 
     /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
     pub(crate) fn commit(&self, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) -> Committed {
-        let (bells, own, number) = {
+        let (bells, own, number, states) = {
             let mut announcements = self.announcements();
             let old = Arc::clone(&self.catalogue.current().snapshot);
             // The change itself runs under the lock of the announcements, so that a follower's baseline and the ledger
@@ -147,16 +163,20 @@ impl ListNotifier {
             let number = is_change.then(|| announcements.deliveries.committed(occasion.at, millis(), &done, changed));
             let Announcements { ledger, told, .. } = &mut *announcements;
             // Whoever is owed nothing has seen the new state as good as the old one, and needs no summary of it.
-            told.commit(old, |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
-            (self.bells.of(&done.owed), self.bells.of(&done.own), number)
+            told.commit(Arc::clone(&old), |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
+            (self.bells.of(&done.owed), self.bells.of(&done.own), number, (old, snapshot))
         };
         // After the locks are free, and after the new state can be read (invariant 1).
         bells.iter().for_each(FollowerBell::ring);
+        if let Some(number) = number {
+            self.departures.lock().committed(&states.0, &states.1, number);
+        }
+        let has_own_listens = own.iter().any(|bell| matches!(bell, FollowerBell::Listen(_)));
         let session = |bell| match bell {
             FollowerBell::Session(session) => Some(session),
             FollowerBell::Listen(_) => None,
         };
-        Committed { own: own.into_iter().filter_map(session).collect(), number }
+        Committed { own: own.into_iter().filter_map(session).collect(), has_own_listens, number }
     }
 
     /// The signals of a server are quiet: what was held for them is told now. One that nobody sees has signalled nothing: what is held
@@ -192,6 +212,14 @@ impl ListNotifier {
         drop(announcements);
         if owes {
             session.sink.wake();
+        }
+    }
+
+    /// The same for a listen, whose person can read another view.
+    pub(crate) fn show_own_listen(&self, follower: FollowerId, digests: ViewDigests, at: Instant) {
+        let owes = self.announcements().show_own(follower, at, digests);
+        if owes {
+            self.bells.ring(follower, &self.sessions);
         }
     }
 
@@ -402,6 +430,9 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        if let Some(person) = &self.person {
+            person.left(self.follower);
+        }
         self.notifier.unfollow(self.follower);
         if self.follows {
             self.notifier.subscriptions.follows_no_more(self.follower);

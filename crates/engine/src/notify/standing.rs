@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidings_hub::ClientKey;
 use tidings_hub::deliveries::{ClientStanding, CommitDeliveries, DeliveryRecord};
+use tidings_hub::departures::DepartedTool;
 use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_proto::{Era, ListKind, meta};
 use tidings_wire::Frame;
@@ -105,6 +106,11 @@ pub struct ClientEvents {
 }
 
 impl ListNotifier {
+    /// What is known of a tool of this name that is not there any more. Whether somebody may be told is not decided here.
+    pub(crate) fn departed_tool(&self, name: &str) -> Option<DepartedTool> {
+        self.departures.lock().of(name).cloned()
+    }
+
     pub(crate) fn notices_of(&self, commit: u64, topic: Topic) -> Option<CommitNotices> {
         let (_, commit) = self.announcements().deliveries.commit(commit)?;
         Some(CommitNotices::of(&commit, topic))

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tidings_proto::Method;
 use tidings_wire::{Digest, Frame};
 
-/// Keeps who did what. It is told on the path of a call, so it must neither block nor take a lock.
+use crate::observe::call_meters::CallMeter;
+
+/// Keeps who did what. It is told on the path of a call, so it must not wait for anything.
 pub trait AuditTrail: Send + Sync + 'static {
     /// A call is over.
-    fn call(&self, call: AuditedCall);
+    fn call(&self, call: AuditedCall<'_>);
 
     /// Something else that somebody may have to answer for. Never on the path of a call.
     fn decision(&self, decision: AuditedDecision);
@@ -27,40 +28,40 @@ const LONGEST_ARGUMENTS: usize = 64 << 10;
 
 /// A call that is over. Its texts are bounded, so that none is too large to be recorded.
 #[derive(Clone, Debug)]
-pub struct AuditedCall {
-    /// When it arrived.
-    pub started: Instant,
+pub struct AuditedCall<'a> {
+    /// When it was over.
+    pub ended: Instant,
     /// How long it took.
     pub took: Duration,
     /// Who called.
-    pub principal: Arc<str>,
+    pub principal: &'a str,
     /// What the client says of itself, as raw JSON, or the beginning of it.
-    pub client: Option<Bytes>,
+    pub client: Option<&'a [u8]>,
     /// How long that was, if it was cut.
     pub client_cut: Option<usize>,
     /// What was asked for: `tools/call`, `prompts/get` or `resources/read`.
     pub method: Method,
     /// The configured name of the server; none if the call did not get that far.
-    pub server: Option<Arc<str>>,
+    pub server: Option<&'a str>,
     /// The tool, prompt or resource, as the client named it, or the beginning of it.
-    pub name: Box<str>,
+    pub name: &'a str,
     /// The hash of the whole name and its length, if it was cut: what was asked for can not be hidden behind a long beginning.
-    pub name_cut: Option<Box<(Digest, usize)>>,
+    pub name_cut: Option<(Digest, usize)>,
     /// The hash of the arguments' bytes, and how many there are.
     pub arguments: Option<(Digest, usize)>,
     /// The arguments themselves, where they are kept.
-    pub kept_arguments: Option<KeptArguments>,
+    pub kept_arguments: Option<KeptArguments<'a>>,
     /// The rule that would have kept it, if the rules were not only tried.
-    pub would_deny: Option<Box<str>>,
+    pub would_deny: Option<&'a str>,
     /// How it ended.
     pub outcome: CallOutcome,
 }
 
 /// What is kept of arguments, besides their hash.
-#[derive(Clone, Debug)]
-pub enum KeptArguments {
+#[derive(Clone, Copy, Debug)]
+pub enum KeptArguments<'a> {
     /// All of them.
-    Whole(Bytes),
+    Whole(&'a [u8]),
     /// Nothing: there are too many.
     TooLong,
 }
@@ -129,62 +130,60 @@ pub(crate) struct CallTrace {
     started: Instant,
     pub(crate) server: Option<Arc<str>>,
     pub(crate) would_deny: Option<Box<str>>,
+    /// What it counts for, once its server is known.
+    pub(crate) meter: Option<Arc<CallMeter>>,
 }
 
 impl CallTrace {
-    /// The trace of a request, if it is of a kind that is recorded.
-    pub(crate) fn begin(trail: Option<&Arc<dyn AuditTrail>>, method: Method) -> Option<Self> {
-        trail?;
+    /// The trace of a request, if it is of a kind that is counted and recorded.
+    pub(crate) fn begin(method: Method) -> Option<Self> {
         let recorded = matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
-        recorded.then(|| Self { started: Instant::now(), server: None, would_deny: None })
+        recorded.then(|| Self { started: Instant::now(), server: None, would_deny: None, meter: None })
+    }
+
+    /// The call is over: counts it, and says when that was.
+    pub(crate) fn over(&self, outcome: CallOutcome) -> Instant {
+        let ended = Instant::now();
+        if let Some(meter) = &self.meter {
+            meter.ended(ended.saturating_duration_since(self.started), outcome);
+        }
+        ended
     }
 
     /// Tells of the call. `client` is what a session said of itself; a modern request says it anew.
     pub(crate) fn end(
         self,
         trail: &dyn AuditTrail,
-        principal: &Arc<str>,
-        client: Option<Bytes>,
+        principal: &str,
+        client: Option<&[u8]>,
         (frame, method): (&Frame, Method),
-        outcome: CallOutcome,
+        (outcome, ended): (CallOutcome, Instant),
     ) {
         let member = if method == Method::ResourcesRead { "uri" } else { "name" };
         let said = || frame.param(&["_meta", tidings_proto::meta::CLIENT_INFO]).map(|at| frame.raw(at));
         let arguments = frame.param(&["arguments"]).map(|at| frame.raw(at));
-        let (client, client_cut) = match client {
-            // Shared with the session.
-            Some(client) if client.len() <= LONGEST_TEXT => (Some(client), None),
-            Some(client) => beginning(&client),
-            None => said().map_or((None, None), beginning),
-        };
+        let client = client.or_else(said);
         let name = frame.param_str(&[member]).unwrap_or_default();
         let shown = &name[..name.floor_char_boundary(LONGEST_TEXT)];
         let is_cut = shown.len() < name.len();
-        let keep = |raw: &[u8]| match raw.len() <= LONGEST_ARGUMENTS {
-            true => KeptArguments::Whole(Bytes::copy_from_slice(raw)),
+        let keep = |raw| match <[u8]>::len(raw) <= LONGEST_ARGUMENTS {
+            true => KeptArguments::Whole(raw),
             false => KeptArguments::TooLong,
         };
         trail.call(AuditedCall {
-            started: self.started,
-            took: self.started.elapsed(),
-            principal: Arc::clone(principal),
-            client,
-            client_cut,
+            ended,
+            took: ended.saturating_duration_since(self.started),
+            principal,
+            client: client.map(|said| &said[..said.len().min(LONGEST_TEXT)]),
+            client_cut: client.map(<[u8]>::len).filter(|length| *length > LONGEST_TEXT),
             method,
-            server: self.server,
-            name: shown.into(),
-            name_cut: is_cut.then(|| Box::new((Digest::of_bytes(name.as_bytes()), name.len()))),
+            server: self.server.as_deref(),
+            name: shown,
+            name_cut: is_cut.then(|| (Digest::of_bytes(name.as_bytes()), name.len())),
             arguments: arguments.map(|raw| (Digest::of_bytes(raw), raw.len())),
             kept_arguments: arguments.filter(|_| trail.keeps_arguments()).map(keep),
-            would_deny: self.would_deny,
+            would_deny: self.would_deny.as_deref(),
             outcome,
         });
     }
-}
-
-/// As much of what a client says as is recorded, and how long it was if that is not all.
-fn beginning(said: &[u8]) -> (Option<Bytes>, Option<usize>) {
-    let shown = &said[..said.len().min(LONGEST_TEXT)];
-    // Copied: a slice would keep the whole buffer of the connection from being used again.
-    (Some(Bytes::copy_from_slice(shown)), (shown.len() < said.len()).then_some(said.len()))
 }

@@ -1,7 +1,7 @@
 //! Counts of what happens between a server's word and a client's notice.
 //!
-//! Plain atomics: they are added to where lists are listed and notices are delivered, never on the path of a call, and put
-//! together when somebody asks. Who words them is no concern of the engine.
+//! Plain atomics: they are added to where lists are listed and notices are delivered, and put together when somebody asks. Calls are
+//! counted by `call_meters`. Who words them is no concern of the engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,7 @@ use tidings_hub::ledger::{LedgerCommit, NoticeDelivery, Topic};
 use tidings_hub::refresh::RefreshReason;
 use tidings_proto::{Era, ListKind};
 
+use crate::observe::call_meters::{CallMeasures, CallMeters};
 use crate::observe::status::{ServerState, ServerStatus};
 
 /// What a listing found.
@@ -44,6 +45,7 @@ pub(crate) struct ServerMeters {
     signals: [AtomicU64; 3],
     updates: AtomicU64,
     discoveries: [[[AtomicU64; 3]; RefreshReason::ALL.len()]; 4],
+    pub(crate) calls: CallMeters,
 }
 
 impl ServerMeters {
@@ -79,6 +81,7 @@ impl ServerMeters {
             signals: read(&self.signals),
             updates: self.updates.load(Ordering::Relaxed),
             discoveries,
+            calls: self.calls.read(),
         }
     }
 }
@@ -175,14 +178,14 @@ const BOUNDS: [f64; 16] =
 
 /// How often something took how long.
 #[derive(Debug, Default)]
-struct Histogram {
+pub(super) struct Histogram {
     /// The last one is for what is longer than all bounds.
     buckets: [AtomicU64; BOUNDS.len() + 1],
     micros: AtomicU64,
 }
 
 impl Histogram {
-    fn observe(&self, took: Duration) {
+    pub(super) fn observe(&self, took: Duration) {
         let seconds = took.as_secs_f64();
         // Bounds are inclusive, as the text format of the metrics has it.
         let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
@@ -191,7 +194,7 @@ impl Histogram {
         self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    fn read(&self) -> Durations {
+    pub(super) fn read(&self) -> Durations {
         Durations {
             bounds: &BOUNDS,
             counts: self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect(),
@@ -226,6 +229,8 @@ pub struct ServerMeasures {
     pub updates: u64,
     /// Listings that were made.
     pub discoveries: Vec<(ListKind, RefreshReason, Outcome, u64)>,
+    /// Calls that are over.
+    pub calls: CallMeasures,
 }
 
 /// Everything that is counted, at one moment.

@@ -88,6 +88,8 @@ pub struct ServerStatus {
     pub connects: u64,
     /// Whether it has listed or failed at least once.
     pub settled: bool,
+    /// Whether it is one of the gateway's own that says something to single people only.
+    pub is_for_people: bool,
 }
 
 impl ServerStatus {
@@ -115,6 +117,11 @@ impl Catalogue {
     /// Whether every server has listed or failed.
     pub fn settled(&self) -> bool {
         self.servers.iter().all(|server| server.settled)
+    }
+
+    /// Whether there is a server of this name that is not part of the program.
+    pub fn has_external(&self, name: &str) -> bool {
+        self.servers.iter().any(|server| *server.name == *name && server.origin != Origin::BuiltIn)
     }
 
     /// Whether every server that is part of the program has listed or failed.
@@ -149,6 +156,7 @@ impl ServerStatus {
             hello: None,
             connects: 0,
             settled: false,
+            is_for_people: false,
         }
     }
 

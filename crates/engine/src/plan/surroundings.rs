@@ -15,6 +15,8 @@ use crate::observe::status::Catalogue;
 pub struct Surroundings {
     gateway: Weak<dyn EnclosingGateway>,
     server: ServerId,
+    /// Who has the link for themselves, with all their clients.
+    person: Option<Arc<str>>,
 }
 
 /// The catalogue of one caller.
@@ -56,12 +58,25 @@ pub(crate) trait EnclosingGateway: Send + Sync {
 
     fn client(&self, call: u64) -> Option<CallingClient>;
 
+    fn missing_logins(&self, person: &Arc<str>) -> Vec<String>;
+
     fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>>;
 }
 
 impl Surroundings {
-    pub(crate) fn new(gateway: Weak<dyn EnclosingGateway>, server: ServerId) -> Self {
-        Self { gateway, server }
+    pub(crate) fn new(gateway: Weak<dyn EnclosingGateway>, server: ServerId, person: Option<Arc<str>>) -> Self {
+        Self { gateway, server, person }
+    }
+
+    /// Whether one person has this link, with all their clients.
+    pub fn is_of_person(&self) -> bool {
+        self.person.is_some()
+    }
+
+    /// The servers that the person who has this link has to log in to; nothing on a link that is for everybody.
+    pub fn missing_logins(&self) -> Vec<String> {
+        let missing = self.person.as_ref().zip(self.gateway.upgrade());
+        missing.map(|(person, gateway)| gateway.missing_logins(person)).unwrap_or_default()
     }
 
     /// The id under which the gateway runs this server, to tell its own tools from others'.

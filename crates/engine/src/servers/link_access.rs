@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidings_hub::own_links::LinkClaim;
+use tidings_hub::own_links::{LinkClaim, LinkOwner};
 use tidings_proto::Era;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_upstream::EraChoice;
@@ -14,7 +14,7 @@ use crate::client::session::Caller;
 use crate::links::live_link::LiveLink;
 use crate::observe::status::{ServerState, ServerStatus};
 use crate::plan::{Isolation, Source};
-use crate::servers::own_link_table::{NoOwnLink, OwnLinkUser};
+use crate::servers::own_link_table::{LinkNeed, NoOwnLink, OwnLinkUser};
 use crate::servers::presence::Removal;
 use crate::servers::server::Server;
 use crate::servers::server_links::{Companion, CompanionAttempt};
@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl ServerPool {
     /// The link that carries a client's call to a server, if it is there at once.
     pub(crate) fn link_now(&self, caller: &Caller, server: &Server) -> Option<LiveLink> {
-        if server.plan.isolation == Isolation::Session {
-            // Links of single sessions may have to be made first, which takes more than a look.
+        if !server.plan.isolation.is_shared() {
+            // Links of single sessions and people may have to be made first, which takes more than a look.
             return None;
         }
         let live = server.live()?;
@@ -54,15 +54,16 @@ impl ServerPool {
         request: &Frame,
         server: &Arc<Server>,
     ) -> Result<LiveLink, RequestRefusal> {
-        let is_isolated = server.plan.isolation == Isolation::Session;
-        // Before the shared link is looked at: an isolated session must not depend on it.
-        if is_isolated && caller.era() == Era::Legacy {
-            return self.own_link_of(&OwnLinkUser::of(caller, request), server).await;
+        let isolation = server.plan.isolation;
+        let own = || OwnLinkUser::of(caller, request, isolation);
+        // Before the shared link is looked at: an isolated session must not depend on it, and it is not let in as a person is.
+        if isolation == Isolation::Principal || (isolation == Isolation::Session && caller.era() == Era::Legacy) {
+            return self.own_link_of(&own(), server).await;
         }
         let live = self.live_link(server).await?;
         // A modern server knows no sessions: capabilities and level ride each request.
-        if is_isolated && live.hello.revision.era() == Era::Legacy {
-            return self.own_link_of(&OwnLinkUser::of(caller, request), server).await;
+        if isolation == Isolation::Session && live.hello.revision.era() == Era::Legacy {
+            return self.own_link_of(&own(), server).await;
         }
         if caller.era() == Era::Legacy
             && live.hello.revision.era() == Era::Modern
@@ -81,7 +82,7 @@ impl ServerPool {
         request: &Frame,
         server: &Arc<Server>,
     ) -> Result<LiveLink, RequestRefusal> {
-        if server.plan.isolation == Isolation::Session {
+        if !server.plan.isolation.is_shared() {
             return self.link_for(caller, request, server).await;
         }
         self.live_link(server).await
@@ -126,8 +127,20 @@ impl ServerPool {
         }
     }
 
+    /// Whether somebody has to log in to a server for themselves, as far as anybody has found out.
+    pub(crate) fn needs_login(&self, caller: &Caller, server: &Server) -> bool {
+        self.own_links.needs_login(&LinkOwner::Person(Arc::clone(&caller.principal().name)), server.id)
+    }
+
     /// Waits until somebody has logged in to a server, or as long as a client waits for an answer.
-    pub(crate) async fn logged_in(&self, server: &Server) {
+    pub(crate) async fn logged_in(&self, caller: &Caller, server: &Server) {
+        if server.plan.isolation == Isolation::Principal {
+            let owner = LinkOwner::Person(Arc::clone(&caller.principal().name));
+            let mut changes = self.own_links.changed.subscribe();
+            let logged_in = changes.wait_for(|()| !self.own_links.needs_login(&owner, server.id));
+            let _ = tokio::time::timeout(LOGIN, logged_in).await;
+            return;
+        }
         let mut catalogue = self.catalogue.subscribe();
         let is_in = |status: &ServerStatus| status.state != ServerState::NeedsLogin;
         let logged_in = catalogue.wait_for(|catalogue| catalogue.server(server.id).is_none_or(is_in));
@@ -135,7 +148,12 @@ impl ServerPool {
     }
 
     /// The link that somebody has for itself, opened when it is first needed.
-    pub(crate) async fn own_link(&self, user: &OwnLinkUser, server: &Arc<Server>) -> Result<LiveLink, NoOwnLink> {
+    pub(crate) async fn own_link(
+        &self,
+        user: &OwnLinkUser,
+        server: &Arc<Server>,
+        need: LinkNeed,
+    ) -> Result<LiveLink, NoOwnLink> {
         let owner = user.owner();
         let mut changes = self.own_links.changed.subscribe();
         loop {
@@ -145,28 +163,36 @@ impl ServerPool {
             if server.presence.gone.is_cancelled() {
                 // Whoever has its place now has its id too: an attempt with this configuration would be taken for one with the other's.
                 let reason = server.presence.removal().map_or("is not connected", Removal::as_str);
-                return Err(NoOwnLink { reason: reason.to_owned(), retry_at: now });
+                return Err(NoOwnLink { reason: reason.to_owned(), retry_at: Some(now) });
             }
-            let (claim, live) = self.own_links.claim(&owner, server.id, now);
+            let (claim, live) = self.own_links.claim(&owner, server.id, need, now);
             if let Some(live) = live {
                 return Ok(live);
             }
             let limit = |key: &str, limit: usize| NoOwnLink {
                 reason: format!("has no connection left for this session: the limit {key} = {limit} is reached"),
-                retry_at: now + Duration::from_secs(1),
+                retry_at: Some(now + Duration::from_secs(1)),
+            };
+            let Some(maker) = self.maker.upgrade() else {
+                // The engine is ending, and nobody makes links any more.
+                return Err(NoOwnLink { reason: "is not connected".into(), retry_at: Some(now) });
             };
             match claim {
-                LinkClaim::Connect(attempt) => match self.maker.upgrade() {
-                    Some(maker) => maker.make_own_link(user.clone(), Arc::clone(server), attempt),
-                    // The engine is ending, and nobody makes links any more.
-                    None => return Err(NoOwnLink { reason: "is not connected".into(), retry_at: now }),
-                },
+                LinkClaim::Connect(attempt) => maker.make_own_link(user.clone(), Arc::clone(server), attempt),
+                LinkClaim::Full(most) if !maker.make_room(server.id) => {
+                    let reason = format!("has no connection left: {most} people use it at this moment");
+                    return Err(NoOwnLink { reason, retry_at: Some(now + Duration::from_secs(1)) });
+                }
+                LinkClaim::Full(_) => continue,
+                LinkClaim::NeedsLogin(words) => {
+                    return Err(NoOwnLink { reason: words.to_string(), retry_at: None });
+                }
                 // `Up` without its link is out of reach: both are changed under one lock.
                 LinkClaim::Wait | LinkClaim::Up(_) => {}
                 LinkClaim::Resting { until, error } => {
                     let seconds = until.saturating_duration_since(now).as_secs_f64();
                     let reason = format!("{error} (tried again in {seconds:.1} s)");
-                    return Err(NoOwnLink { reason, retry_at: until });
+                    return Err(NoOwnLink { reason, retry_at: Some(until) });
                 }
                 LinkClaim::TooManyOfOwner(most) => return Err(limit("session_links_per_client", most)),
                 LinkClaim::TooMany(most) => return Err(limit("session_links", most)),
@@ -182,8 +208,12 @@ impl ServerPool {
         user: &OwnLinkUser,
         server: &Arc<Server>,
     ) -> Result<LiveLink, RequestRefusal> {
-        let link = self.own_link(user, server).await;
-        link.map_err(|none| RequestRefusal::ServerDown { server: server.plan.name.clone(), reason: none.reason })
+        let link = self.own_link(user, server, LinkNeed::Use).await;
+        let server = || server.plan.name.clone();
+        link.map_err(|none| match none.retry_at {
+            Some(_) => RequestRefusal::ServerDown { server: server(), reason: none.reason },
+            None => RequestRefusal::NeedsLogin { server: server(), reason: none.reason },
+        })
     }
 
     /// The legacy link beside the modern one of a server that speaks both eras, if there is one or one can be made soon. It is

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidings_hub::ServerId;
 use tidings_hub::own_links::OwnLinkAttempt;
 
 use crate::servers::own_link_table::OwnLinkUser;
@@ -13,6 +14,9 @@ use crate::servers::server_links::CompanionAttempt;
 pub(crate) trait LinkMaker: Send + Sync {
     /// A link that somebody has for itself.
     fn make_own_link(self: Arc<Self>, user: OwnLinkUser, server: Arc<Server>, attempt: OwnLinkAttempt);
+
+    /// Closes a link of a person to a server that is not in use, because another person needs one. Says whether there was any.
+    fn make_room(self: Arc<Self>, server: ServerId) -> bool;
 
     /// The legacy link beside the modern one.
     fn make_companion(self: Arc<Self>, server: Arc<Server>, attempt: CompanionAttempt);

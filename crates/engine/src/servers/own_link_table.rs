@@ -1,4 +1,5 @@
-//! Links that one session, or the modern clients of one principal that declare the same, have for themselves (`isolation = "session"`).
+//! Links that one session, or the modern clients of one principal that declare the same, have for themselves (`isolation = "session"`),
+//! and those of one person with all their clients (`isolation = "principal"`).
 //!
 //! The hub decides (`tidings_hub::own_links`); `lifecycle/own_links.rs` makes and closes them.
 
@@ -15,8 +16,10 @@ use tidings_sync::Lock;
 use tidings_wire::Frame;
 use tokio::sync::{Notify, watch};
 
+use crate::client::person_view::ViewOwner;
 use crate::client::session::{Caller, Session};
 use crate::links::live_link::{LinkUser, LiveLink};
+use crate::plan::Isolation;
 
 pub(crate) struct OwnLinkTable {
     state: Lock<OwnLinkState>,
@@ -34,14 +37,24 @@ pub(crate) struct OwnLinkState {
 /// Why there is no link of one's own now.
 pub(crate) struct NoOwnLink {
     pub(crate) reason: String,
-    /// When it is worth trying again.
-    pub(crate) retry_at: Instant,
+    /// When it is worth trying again; `None` where somebody has to log in first.
+    pub(crate) retry_at: Option<Instant>,
+}
+
+/// What a link is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkNeed {
+    /// Something of a client goes over it.
+    Use,
+    /// The gateway looks at the lists by itself, which keeps no link from being idle.
+    Look,
 }
 
 /// Whose link it is, with what is needed to make it.
 #[derive(Clone)]
 pub(crate) enum OwnLinkUser {
     Session(Arc<Session>),
+    Person(Arc<str>),
     Principal {
         name: Arc<str>,
         /// What its clients declare, in the words of a legacy client.
@@ -49,9 +62,19 @@ pub(crate) enum OwnLinkUser {
     },
 }
 
+impl From<&ViewOwner> for OwnLinkUser {
+    fn from(owner: &ViewOwner) -> Self {
+        match owner {
+            ViewOwner::Session(session) => Self::Session(Arc::clone(session)),
+            ViewOwner::Person(person) => Self::Person(Arc::clone(&person.name)),
+        }
+    }
+}
+
 impl OwnLinkUser {
-    pub(crate) fn of(caller: &Caller, request: &Frame) -> Self {
+    pub(crate) fn of(caller: &Caller, request: &Frame, isolation: Isolation) -> Self {
         match caller {
+            _ if isolation == Isolation::Principal => Self::Person(Arc::clone(&caller.principal().name)),
             Caller::Legacy(session) => Self::Session(Arc::clone(session)),
             Caller::Modern(modern) => {
                 // Without what is meant for one server alone: the rest has few variants, so that the same link serves most requests.
@@ -65,6 +88,7 @@ impl OwnLinkUser {
     pub(crate) fn owner(&self) -> LinkOwner {
         match self {
             Self::Session(session) => LinkOwner::Session(session.key),
+            Self::Person(name) => LinkOwner::Person(Arc::clone(name)),
             Self::Principal { name, declared } => {
                 LinkOwner::Principal { name: Arc::clone(name), declares: declared.to_string().into() }
             }
@@ -74,6 +98,7 @@ impl OwnLinkUser {
     pub(crate) fn link_user(&self) -> LinkUser {
         match self {
             Self::Session(session) => LinkUser::Session(Arc::downgrade(session)),
+            Self::Person(name) => LinkUser::Person(Arc::clone(name)),
             Self::Principal { declared, .. } => LinkUser::Principal(Arc::clone(declared)),
         }
     }
@@ -90,9 +115,18 @@ impl OwnLinkTable {
     }
 
     /// The link that an owner has to a server, if it is up; else what is to be done about it.
-    pub(crate) fn claim(&self, owner: &LinkOwner, server: ServerId, now: Instant) -> (LinkClaim, Option<LiveLink>) {
+    pub(crate) fn claim(
+        &self,
+        owner: &LinkOwner,
+        server: ServerId,
+        need: LinkNeed,
+        now: Instant,
+    ) -> (LinkClaim, Option<LiveLink>) {
         let mut state = self.lock();
-        let claim = state.machine.claim(owner, server, now);
+        let claim = match need {
+            LinkNeed::Use => state.machine.claim(owner, server, now),
+            LinkNeed::Look => state.machine.claim_to_look(owner, server, now),
+        };
         let live = match claim {
             LinkClaim::Up(key) => state.live.get(&key).cloned(),
             _ => None,
@@ -111,6 +145,11 @@ impl OwnLinkTable {
         for live in links.iter().filter(|live| live.hello.revision.era() == Era::Legacy) {
             live.link.send(message.clone());
         }
+    }
+
+    /// Whether somebody has to log in to a server, as far as anybody has found out.
+    pub(crate) fn needs_login(&self, owner: &LinkOwner, server: ServerId) -> bool {
+        self.lock().machine.missing_logins(owner).contains(&server)
     }
 
     /// A link ended by itself. Tells whether it was in use here.
@@ -140,7 +179,7 @@ impl OwnLinkUser {
         match self {
             Self::Session(session) => session.over.cancelled().await,
             // A principal never ends: links of principals are closed when they are idle.
-            Self::Principal { .. } => std::future::pending().await,
+            Self::Person(_) | Self::Principal { .. } => std::future::pending().await,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use tidings_hub::ServerId;
 use tidings_hub::policy::ServerAccess;
+use tidings_hub::scope::AccessScope;
+use tidings_proto::UriMap;
 
 use crate::client::principal::Principal;
 use crate::links::open_links::OpenLinks;
@@ -14,6 +16,14 @@ use crate::servers::link_maker::LinkMaker;
 use crate::servers::own_link_table::OwnLinkTable;
 use crate::servers::server::Server;
 use crate::servers::server_set::ServerSet;
+
+/// How the URIs of a server appear to whoever asks for it alone.
+const UNCHANGED: &UriMap = &UriMap::Transparent;
+
+/// How the URIs of a server appear to whoever has this scope.
+pub(crate) fn uris_for<'s>(scope: &AccessScope, server: &'s Server) -> &'s UriMap {
+    if scope.alone().is_some() { UNCHANGED } else { &server.uris }
+}
 
 pub(crate) struct ServerPool {
     pub(super) runtime: Arc<EngineRuntime>,
@@ -60,9 +70,14 @@ impl ServerPool {
         self.servers.load().external()
     }
 
-    /// Whether some servers are connected once per session.
+    /// Whether some servers are connected once per session, or once per person.
     pub(crate) fn has_isolated(&self) -> bool {
         self.servers.load().has_isolated()
+    }
+
+    /// Whether some servers are connected once per person.
+    pub(crate) fn has_personal(&self) -> bool {
+        self.servers.load().has_personal()
     }
 
     /// Whether somebody may know of a server: by the servers of their token, and by the rules.
@@ -76,8 +91,26 @@ impl ServerPool {
         self.catalogue.current().snapshot.access_by_rules(&principal.scope, server.ruled())
     }
 
-    /// Whether this server is the only one behind the gateway: then what it and its clients say to each other is theirs.
-    pub(crate) fn is_alone(&self, server: &Server) -> bool {
-        self.passthrough == Some(server.id) && self.external() == 1
+    /// The server that speaks for itself to somebody: the one that they ask for alone, else the only one at the start.
+    pub(crate) fn passthrough_for(&self, principal: &Principal) -> Option<ServerId> {
+        match principal.scope.alone() {
+            Some(name) => self.servers.load().named(name, false).map(|server| server.id),
+            None => self.passthrough,
+        }
+    }
+
+    /// Whether there is such a server.
+    pub(crate) fn has_passthrough(&self, principal: &Principal) -> bool {
+        self.passthrough.is_some() || principal.scope.alone().is_some()
+    }
+
+    /// Whether a server that somebody was led to is that one. Whoever asks for one alone is led to no other.
+    pub(crate) fn is_passthrough(&self, principal: &Principal, server: &Server) -> bool {
+        self.passthrough == Some(server.id) || principal.scope.alone().is_some()
+    }
+
+    /// Whether this server is the only one behind the gateway for somebody: then what it and its clients say to each other is theirs.
+    pub(crate) fn is_alone(&self, principal: &Principal, server: &Server) -> bool {
+        principal.scope.alone().is_some() || (self.passthrough == Some(server.id) && self.external() == 1)
     }
 }

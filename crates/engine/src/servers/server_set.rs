@@ -13,6 +13,7 @@ use crate::servers::server::Server;
 pub(crate) struct ServerSet {
     list: Vec<Arc<Server>>,
     isolated: bool,
+    personal: bool,
     external: usize,
 }
 
@@ -20,9 +21,12 @@ impl ServerSet {
     pub(crate) fn new(mut list: Vec<Arc<Server>>) -> Self {
         list.sort_by_key(|server| server.id);
         // Counted once here, because every list and every call asks.
-        let isolated = list.iter().any(|server| server.plan.isolation == Isolation::Session);
-        let external = list.iter().filter(|server| !server.plan.is_built_in()).count();
-        Self { list, isolated, external }
+        // Of the gateway's own servers one is there for people only: without servers of theirs it has nothing to say.
+        let outside = || list.iter().filter(|server| !server.plan.is_built_in());
+        let isolated = outside().any(|server| !server.plan.isolation.is_shared());
+        let personal = outside().any(|server| server.plan.isolation == Isolation::Principal);
+        let external = outside().count();
+        Self { list, isolated, personal, external }
     }
 
     pub(crate) fn get(&self, id: ServerId) -> Option<&Arc<Server>> {
@@ -43,9 +47,14 @@ impl ServerSet {
         self.external
     }
 
-    /// Whether some are connected once per session.
+    /// Whether some are connected once per session, or once per person.
     pub(crate) fn has_isolated(&self) -> bool {
         self.isolated
+    }
+
+    /// Whether some are connected once per person.
+    pub(crate) fn has_personal(&self) -> bool {
+        self.personal
     }
 
     /// The set with some servers put in, in the place of those with the same ids, and others left out.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidings_hub::ledger::FollowerId;
+use tidings_hub::own_links::LinkOwner;
 use tidings_hub::policy::Rights;
 use tidings_hub::scope::AccessScope;
 use tidings_hub::subscriptions::{
@@ -18,6 +19,7 @@ use crate::client::kept_session::KeptFollow;
 use crate::client::principal::Principal;
 use crate::client::session::Session;
 use crate::plan::{Patience, Source};
+use crate::servers::server_pool::uris_for;
 
 /// How many resources a client is told of at a time.
 const AT_ONCE: usize = 64;
@@ -35,7 +37,7 @@ pub(crate) enum Decision {
 pub(super) struct Who {
     pub(super) era: Era,
     /// What it may use.
-    scope: AccessScope,
+    pub(super) scope: AccessScope,
     /// What it calls itself.
     pub(super) name: Option<Arc<str>>,
     pub(super) spellings: Spellings,
@@ -141,7 +143,7 @@ impl FollowTable {
     ) -> SubscriptionCommands {
         let usual = |table: &Self, named: &Named| {
             let server = subscriptions.server_at(table, named.address.place);
-            server.is_some_and(|server| server.uris.outward(&named.address.uri) == named.uri)
+            server.is_some_and(|server| uris_for(scope, &server).outward(&named.address.uri) == named.uri)
         };
         // Collected first, because looking up a server needs the table that is changed below.
         let is_usual: Vec<bool> = named.iter().map(|named| usual(self, named)).collect();
@@ -170,10 +172,13 @@ impl FollowTable {
         address: &ResourceAddress,
     ) -> Option<String> {
         // By the name that the client used: many clients compare URIs as text.
-        if let Some(uri) = self.who.get(&follower).and_then(|who| who.spellings.of(address)) {
+        let who = self.who.get(&follower);
+        if let Some(uri) = who.and_then(|who| who.spellings.of(address)) {
             return Some(uri.to_string());
         }
-        Some(subscriptions.server_at(self, address.place)?.uris.outward(&address.uri))
+        let server = subscriptions.server_at(self, address.place)?;
+        let uris = who.map_or(&server.uris, |who| uris_for(&who.scope, &server));
+        Some(uris.outward(&address.uri))
     }
 }
 
@@ -247,11 +252,16 @@ impl ResourceSubscriptions {
         let servers = self.pool.servers();
         // Also servers that were removed: an unsubscribe must always be possible.
         let places = servers.iter().chain(table.departed.values()).map(|server| (server.id.into(), Arc::clone(server)));
-        let own = table.own.iter().filter(|((client, _), _)| *client == session.key);
+        let own = table.own.iter().filter(|((owner, _), _)| match owner {
+            LinkOwner::Session(client) => *client == session.key,
+            LinkOwner::Person(name) => *name == session.principal.name,
+            LinkOwner::Principal { .. } => false,
+        });
         let own = own.filter_map(|(_, place)| Some((*place, self.server_at(&table, *place)?)));
-        let mut addresses = places
-            .chain(own)
-            .filter_map(|(place, at)| Some(ResourceAddress { place, uri: at.uris.inward(uri)?.into() }));
+        let mut addresses = places.chain(own).filter_map(|(place, at)| {
+            let uris = uris_for(&session.principal.scope, &at);
+            Some(ResourceAddress { place, uri: uris.inward(uri)?.into() })
+        });
         addresses.find(|address| table.machine.is_followed_by(address, follower))
     }
 
@@ -304,7 +314,8 @@ impl ResourceSubscriptions {
     pub(crate) fn session_follows_no_more(self: &Arc<Self>, session: &Session) {
         self.follows_no_more(FollowerId::from(session.key));
         // After `gone`, which needs the places to find what was followed there.
-        self.lock().own.retain(|(client, _), _| *client != session.key);
+        let of_session = LinkOwner::Session(session.key);
+        self.lock().own.retain(|(owner, _), _| *owner != of_session);
     }
 
     /// The resources that a client is to be told of, as it knows them. They count as told. More may be left.

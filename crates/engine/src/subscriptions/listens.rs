@@ -86,7 +86,8 @@ impl ResourceSubscriptions {
                 | CallEvent::Opened
                 | CallEvent::Interrupted(_)
                 | CallEvent::Broken
-                | CallEvent::Redirect(_) => {}
+                | CallEvent::Redirect(_)
+                | CallEvent::LoginWanted(_) => {}
             }
         };
         self.drive(|table, now| match table.listens.remove(&ticket) {

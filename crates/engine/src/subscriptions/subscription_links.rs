@@ -1,4 +1,4 @@
-//! The links over which resources are followed: those that everybody shares, and those of one session.
+//! The links over which resources are followed: those that everybody shares, and those of one session or person.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -10,13 +10,13 @@ use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, capabilities};
 
 use super::{FollowTable, ResourceSubscriptions};
-use crate::client::session::Session;
+use crate::client::session::{Session, Viewer};
 use crate::links::live_link::LiveLink;
 use crate::plan::Isolation;
 use crate::servers::own_link_table::OwnLinkUser;
 use crate::servers::server::Server;
 
-/// How long to wait before the lost link of a session is made again.
+/// How long to wait before the lost link of a session or person is made again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A link over which resources are followed.
@@ -24,8 +24,27 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct FollowedLink {
     pub(super) server: Arc<Server>,
     pub(super) live: LiveLink,
-    /// The session that has it for itself.
-    own: Option<Weak<Session>>,
+    /// Who has it for itself.
+    own: Option<FollowedFor>,
+}
+
+/// Who has a link for itself over which something is followed.
+#[derive(Clone)]
+enum FollowedFor {
+    /// Weak: the place must not keep a session that has ended.
+    Session(Weak<Session>),
+    Person(Arc<str>),
+}
+
+impl From<&OwnLinkUser> for Option<FollowedFor> {
+    fn from(user: &OwnLinkUser) -> Self {
+        match user {
+            OwnLinkUser::Session(session) => Some(FollowedFor::Session(Arc::downgrade(session))),
+            OwnLinkUser::Person(name) => Some(FollowedFor::Person(Arc::clone(name))),
+            // Nothing is followed over these: modern clients follow over the link that everybody shares.
+            OwnLinkUser::Principal { .. } => None,
+        }
+    }
 }
 
 impl FollowTable {
@@ -70,17 +89,20 @@ impl ResourceSubscriptions {
             let commands = table.machine.lost(id, now);
             // After the machine was told, which keeps those who follow over the loss.
             if table.machine.has_followers(id) {
-                again = place.own.map(|session| (session, place.server));
+                again = place.own.map(|own| (own, place.server));
+            } else if matches!(place.own, Some(FollowedFor::Person(_))) {
+                // A session takes its places with it; a person has no end that is told.
+                table.own.retain(|_, known| *known != id);
             }
             commands
         });
-        if let Some((session, server)) = again {
-            self.follow_again(session, server);
+        if let Some((own, server)) = again {
+            self.follow_again(own, server);
         }
     }
 
-    /// A session follows something over a link of its own that was lost: nobody else will make a new one.
-    fn follow_again(self: &Arc<Self>, session: Weak<Session>, server: Arc<Server>) {
+    /// Something is followed over a link of somebody's own that was lost: nobody else will make a new one.
+    fn follow_again(self: &Arc<Self>, own: FollowedFor, server: Arc<Server>) {
         let subscriptions = Arc::clone(self);
         self.runtime.spawn(async move {
             let again = async {
@@ -88,12 +110,17 @@ impl ResourceSubscriptions {
                     tokio::time::sleep(RETRY).await;
                     // Another may have taken its place.
                     let Some(server) = subscriptions.pool.server(server.id) else { return };
-                    let Some(session) = session.upgrade().filter(|s| subscriptions.sessions.contains(s.key)) else {
-                        return;
+                    let user = match &own {
+                        FollowedFor::Session(session) => session
+                            .upgrade()
+                            .filter(|session| subscriptions.sessions.contains(session.key))
+                            .map(OwnLinkUser::Session),
+                        FollowedFor::Person(name) => Some(OwnLinkUser::Person(Arc::clone(name))),
                     };
+                    let Some(user) = user else { return };
                     // Everybody may have unsubscribed meanwhile, and a link for nobody would be made.
-                    if !subscriptions.follows_over(&session, &server)
-                        || subscriptions.place_for(&session, &server).await.is_ok()
+                    if !subscriptions.follows_over(&user, &server)
+                        || subscriptions.own_place(&user, &server).await.is_ok()
                     {
                         return;
                     }
@@ -103,9 +130,9 @@ impl ResourceSubscriptions {
         });
     }
 
-    fn follows_over(&self, session: &Session, server: &Server) -> bool {
+    fn follows_over(&self, user: &OwnLinkUser, server: &Server) -> bool {
         let table = self.lock();
-        let place = table.own.get(&(session.key, server.id));
+        let place = table.own.get(&(user.owner(), server.id));
         place.is_some_and(|place| table.machine.has_followers(*place))
     }
 
@@ -127,35 +154,43 @@ impl ResourceSubscriptions {
         });
     }
 
-    /// Where a session follows the resources of a server: where its reads go.
+    /// Where somebody follows the resources of a server: where their reads go.
     pub(crate) async fn place_for(
         self: &Arc<Self>,
-        session: &Arc<Session>,
+        viewer: Viewer<'_>,
         server: &Arc<Server>,
     ) -> Result<PlaceId, RequestRefusal> {
-        if server.plan.isolation != Isolation::Session {
-            // Waited for, so that a client is told at once if the server is away, and not after the patience of the
-            // machine.
-            self.pool.live_link(server).await?;
-            return Ok(server.id.into());
-        }
-        let live = self.pool.own_link_of(&OwnLinkUser::Session(Arc::clone(session)), server).await?;
+        let own = match (server.plan.isolation, viewer.session) {
+            (Isolation::Session, Some(session)) => OwnLinkUser::Session(Arc::clone(session)),
+            (Isolation::Principal, _) => OwnLinkUser::Person(Arc::clone(&viewer.principal.name)),
+            (Isolation::Session, None) | (Isolation::Auto, _) => {
+                // Waited for, so that a client is told at once if the server is away, and not after the patience of the
+                // machine.
+                self.pool.live_link(server).await?;
+                return Ok(server.id.into());
+            }
+        };
+        self.own_place(&own, server).await
+    }
+
+    async fn own_place(self: &Arc<Self>, user: &OwnLinkUser, server: &Arc<Server>) -> Result<PlaceId, RequestRefusal> {
+        let live = self.pool.own_link_of(user, server).await?;
         let id = {
             let mut table = self.lock();
-            // Another request of the same session was first.
+            // Another request of the same session or person was first.
             if let Some(id) = table.by_link.get(&live.key) {
                 return Ok(*id);
             }
-            let known = table.own.get(&(session.key, server.id)).copied();
+            let known = table.own.get(&(user.owner(), server.id)).copied();
             known.unwrap_or_else(|| {
                 let id = PlaceId::Own(table.next_own);
                 table.next_own = table.next_own.saturating_add(1);
-                table.own.insert((session.key, server.id), id);
+                table.own.insert((user.owner(), server.id), id);
                 id
             })
         };
         let key = live.key;
-        self.enter(id, &FollowedLink { server: Arc::clone(server), live, own: Some(Arc::downgrade(session)) });
+        self.enter(id, &FollowedLink { server: Arc::clone(server), live, own: user.into() });
         if !self.links.table.has(key) {
             // It broke before it was known here.
             self.lost_for_followers(key);
@@ -188,7 +223,8 @@ impl ResourceSubscriptions {
         let own = table.own.iter().filter(|((_, of), _)| *of == server.id).map(|(_, place)| *place);
         let places: HashSet<PlaceId> = own.chain([server.id.into()]).collect();
         let FollowTable { machine, who, .. } = &mut *table;
-        for (follower, who) in who.iter_mut() {
+        // Whoever asks for one server alone knows its URIs as they are.
+        for (follower, who) in who.iter_mut().filter(|(_, who)| who.scope.alone().is_none()) {
             for address in machine.asked_by(*follower).filter(|address| places.contains(&address.place)) {
                 if who.spellings.of(address).is_none() {
                     who.spellings.add(address, &before.uris.outward(&address.uri).into());

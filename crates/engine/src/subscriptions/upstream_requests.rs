@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::subscription_links::FollowedLink;
 use super::{FollowTable, ResourceSubscriptions};
 use crate::links::live_link::LiveLink;
-use crate::plan::Isolation;
 use crate::servers::server::Server;
 
 /// How long a server may take. The machine has the same patience.
@@ -117,7 +116,8 @@ impl ResourceSubscriptions {
                     | CallEvent::Opened
                     | CallEvent::Interrupted(_)
                     | CallEvent::Broken
-                    | CallEvent::Redirect(_) => {}
+                    | CallEvent::Redirect(_)
+                    | CallEvent::LoginWanted(_) => {}
                 }
             }
         };
@@ -175,8 +175,8 @@ impl ResourceSubscriptions {
     pub(crate) fn resource_read(self: &Arc<Self>, server: &Server, live: &LiveLink, uri: &str, frame: &Frame) {
         let TicketAnswer::Content(found) = content(frame) else { return };
         self.drive(|table, now| {
-            // Over an isolated server a read is about the session's own link only.
-            let shared = (server.plan.isolation != Isolation::Session).then_some(server.id.into());
+            // Over an isolated server a read is about the own link of the session or person only.
+            let shared = server.plan.isolation.is_shared().then_some(server.id.into());
             match table.by_link.get(&live.key).copied().or(shared) {
                 Some(place) => table.machine.seen(&ResourceAddress { place, uri: uri.into() }, found, now),
                 None => SubscriptionCommands::new(),

@@ -26,11 +26,16 @@ pub(super) struct SnapshotParts {
     by_rights: Lock<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>,
     /// By the number of the class; empty where no policy is in force.
     by_class: Lock<Vec<Option<Arc<CatalogueSnapshot>>>>,
+    /// By the name of the only server that is seen.
+    pub(super) alone: Lock<Vec<(Box<str>, Arc<CatalogueSnapshot>)>>,
 }
 
 impl CatalogueSnapshot {
     /// What somebody sees of it.
     pub fn seen_by(self: &Arc<Self>, scope: &AccessScope) -> Arc<Self> {
+        if let Some(server) = scope.alone() {
+            return self.seen_by(scope.base()).alone(server);
+        }
         if let Some(policy) = &self.policy
             && policy.is_enforced()
         {
@@ -101,6 +106,7 @@ impl CatalogueSnapshot {
             listings: PerView::default(),
             digests: PerView::default(),
             limited: true,
+            alone: false,
             parts: SnapshotParts::default(),
             // Rules that are only tried are asked about everybody's calls.
             policy: self.policy.clone(),

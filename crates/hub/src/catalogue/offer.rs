@@ -237,6 +237,23 @@ pub struct ServerOffer {
 }
 
 impl ServerOffer {
+    /// Whether the two say the same, byte for byte: then one can stand for both.
+    pub fn equals(&self, other: &Self) -> bool {
+        let same_list = |(a, b): (&OfferList, &OfferList)| {
+            let same_item = |(a, b): (&OfferItem, &OfferItem)| a.raw == b.raw && a.has_details == b.has_details;
+            (a.ttl_ms, a.public, a.items.len()) == (b.ttl_ms, b.public, b.items.len())
+                && a.order == b.order
+                && a.items.iter().zip(&b.items).all(same_item)
+        };
+        let said = |offer: &Self| (offer.server, offer.bare, offer.era, offer.makes_tasks, offer.current, offer.listed);
+        let ruled = |offer: &Self| (offer.built_in, offer.audience, offer.trusts_annotations);
+        said(self) == said(other)
+            && ruled(self) == ruled(other)
+            && (&self.name, &self.about, &self.prefix, &self.uris)
+                == (&other.name, &other.about, &other.prefix, &other.uris)
+            && self.lists.iter().zip(&other.lists).all(same_list)
+    }
+
     /// A server that offers nothing yet: prefixed by its name, its URIs as they are, legacy, current.
     pub fn new(server: ServerId, name: &str) -> Self {
         Self {

@@ -7,6 +7,7 @@ use tidings_proto::item::ItemView;
 use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
+use super::alone::AloneOffer;
 use super::listing::LIST_END;
 use super::names::{RenamedItem, ShownNames};
 use super::offer::{OfferItem, ServerOffer};
@@ -24,6 +25,8 @@ pub(super) struct RenderedOffer {
     pub(super) screens: PolicyScreens,
     /// What this is the seen part of, if it is one.
     pub(super) source: Option<ScreenSource>,
+    /// The same under its own names, from when somebody asks for this server alone.
+    alone: OnceLock<AloneOffer>,
 }
 
 /// The items of one list of one server.
@@ -43,8 +46,13 @@ pub(super) struct OfferSegment {
 
 impl RenderedOffer {
     pub(super) fn new(offer: Arc<ServerOffer>, tools: ShownNames, prompts: ShownNames) -> Self {
-        let (segments, screens) = Default::default();
-        Self { offer, tools, prompts, segments, screens, source: None }
+        let (segments, screens, alone) = Default::default();
+        Self { offer, tools, prompts, segments, screens, source: None, alone }
+    }
+
+    /// The offer as those see it who ask for its server alone.
+    pub(super) fn alone(&self) -> &AloneOffer {
+        self.alone.get_or_init(|| AloneOffer::new(&self.offer))
     }
 
     /// The seen part of a whole, from which its lists are cut.

@@ -3,6 +3,7 @@
 //! A screen is kept with the offer that it was made of: a commit of one server makes the screens of that server anew, and of no
 //! other. Its lists are cut out of what is rendered for everybody.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use tidings_proto::{FieldView, ListKind, Revision};
@@ -12,7 +13,7 @@ use super::offer::{OfferItem, ScreenedItem, ServerOffer};
 use super::rendered::{OfferSegment, RenderedOffer};
 use super::{CatalogueSnapshot, template_covers};
 use crate::ServerId;
-use crate::policy::{AccessPolicy, FittingRules, ItemFacts, PolicyRule, Rights, ServerAccess, ToolHints, TriedRule};
+use crate::policy::{AccessPolicy, FittingRule, FittingRules, ItemFacts, Rights, ServerAccess, ToolHints, TriedRule};
 use crate::scope::{AccessScope, ServerAudience};
 
 /// How many screens of one offer are kept. There are as many as there are different sets of rules about its server that somebody has; more
@@ -79,7 +80,7 @@ impl RenderedOffer {
 
     fn make_screen(self: &Arc<Self>, policy: &AccessPolicy, fitting: &FittingRules) -> PolicyScreen {
         let offer = &self.offer;
-        let rules: Vec<&PolicyRule> = policy.rules_of(fitting).collect();
+        let rules: Vec<FittingRule<'_>> = policy.rules_of(fitting).collect();
         let asks_hints = policy.asks_hints() && offer.trusts_annotations;
         let rights = ListKind::ALL.map(|kind| {
             let hints = |item: &OfferItem| match asks_hints && kind == ListKind::Tools {
@@ -125,6 +126,11 @@ impl RenderedOffer {
 }
 
 impl ScreenSource {
+    /// What it is cut out of, if that is still there.
+    pub(super) fn whole(&self) -> Option<Arc<RenderedOffer>> {
+        self.whole.upgrade()
+    }
+
     /// The part of a list that is seen, if the whole of it is still there.
     pub(super) fn cut(&self, kind: ListKind, revision: Revision, view: FieldView) -> Option<OfferSegment> {
         let whole = self.whole.upgrade()?;
@@ -141,6 +147,12 @@ impl PolicyScreen {
 impl PartLimits {
     pub(super) fn new(policy: &Arc<AccessPolicy>, fitting: Arc<FittingRules>) -> Self {
         Self { policy: Arc::clone(policy), fitting, screens: Vec::new() }
+    }
+
+    /// The same for a part in which only one of these offers is, or none.
+    pub(super) fn of_place(&self, place: Option<usize>) -> Self {
+        let screens = place.map(|place| self.screens[place].clone()).into_iter().collect();
+        Self { policy: Arc::clone(&self.policy), fitting: Arc::clone(&self.fitting), screens }
     }
 
     /// Takes one more offer into the part, as far as it is to be seen; `None` when the server is not there at all.
@@ -218,6 +230,29 @@ impl CatalogueSnapshot {
         }
     }
 
+    /// The scopes that the token lacks of those who see this, where they are all that is missing to use an item. Asked only when
+    /// [`Self::permits`] says no.
+    pub fn lacking_scopes(&self, server: RuledServer<'_>, kind: ListKind, name: &str) -> Option<BTreeSet<String>> {
+        let limits = self.limits.as_ref()?;
+        if !self.rights(limits, server, kind, name).lacks_scope() {
+            return None;
+        }
+        let offer = self.whole_offer(server.id);
+        let asked = |kind: ListKind, name: &str| {
+            let hints = offer.and_then(|offer| hints_of(offer, kind, name));
+            let facts = ItemFacts { server: server.name, kind, name, hints };
+            limits.policy.lacking_scopes(&limits.fitting, &facts)
+        };
+        let mut scopes = asked(kind, name);
+        if scopes.is_empty() {
+            // Then it is a URI of templates that need them.
+            let templates = offer.into_iter().flat_map(|offer| &offer.list(ListKind::Templates).items);
+            let covering = templates.filter(|item| item.key == *name || template_covers(item.key.as_str(), name));
+            scopes.extend(covering.flat_map(|template| asked(ListKind::Templates, template.key.as_str())));
+        }
+        Some(scopes)
+    }
+
     /// How much of a server the rules let somebody use, also of what no list names.
     pub fn access_by_rules(&self, scope: &AccessScope, server: RuledServer<'_>) -> ServerAccess {
         match &self.policy {
@@ -256,10 +291,7 @@ impl CatalogueSnapshot {
         right: Rights,
     ) -> Option<TriedRule> {
         let policy = self.policy.as_ref().filter(|policy| !policy.is_enforced())?;
-        let offer = self.offer(server.id);
-        let listed = offer.and_then(|offer| offer.list(kind).items.get(offer.list(kind).place_of_text(name)?));
-        let trusts = offer.is_some_and(|offer| offer.trusts_annotations) && kind == ListKind::Tools;
-        let hints = listed.map(|item| if trusts { ToolHints::read(&item.raw) } else { ToolHints::default() });
+        let hints = self.offer(server.id).and_then(|offer| hints_of(offer, kind, name));
         let facts = ItemFacts { server: server.name, kind, name, hints };
         TriedRule::of(policy, scope, server.audience, &facts, right)
     }
@@ -299,6 +331,13 @@ impl CatalogueSnapshot {
             }
         }
     }
+}
+
+/// What a tool says it does, as far as its server is believed; `None` where no list has it.
+fn hints_of(offer: &ServerOffer, kind: ListKind, name: &str) -> Option<ToolHints> {
+    let item = offer.list(kind).items.get(offer.list(kind).place_of_text(name)?)?;
+    let trusts = offer.trusts_annotations && kind == ListKind::Tools;
+    Some(if trusts { ToolHints::read(&item.raw) } else { ToolHints::default() })
 }
 
 impl OfferSegment {

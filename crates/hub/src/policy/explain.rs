@@ -12,6 +12,8 @@ pub enum Decider<'p> {
     Rule(&'p PolicyRule),
     /// A rule, because the same URI can be written so that the rule is about it.
     RuleOfSpelling(&'p PolicyRule),
+    /// A rule that asks for a scope which their token lacks.
+    Scope(&'p PolicyRule),
     /// No rule is about it.
     Default,
     /// The server is part of the program, and shows each caller only what that caller may see: rules are not about it.
@@ -43,13 +45,23 @@ impl AccessPolicy {
             return Verdict { allowed: true, by: Decider::BuiltIn };
         }
         let fitting = self.fitting(scope.facts());
-        let allowed = self.rights(&fitting, item).include(right);
+        let rights = self.rights(&fitting, item);
+        let allowed = rights.include(right);
         let plain = super::pattern::plain_uri(item.name);
+        if !allowed && rights.lacks_scope() {
+            let asks = |rule: &PolicyRule| {
+                let spelled = plain.as_deref().map(|name| ItemFacts { name, ..*item });
+                rule.asks_scope_for(item) || spelled.is_some_and(|item| rule.asks_scope_for(&item))
+            };
+            let mut lacking = self.rules_of(&fitting).filter(|fitting| fitting.lacks_scope);
+            if let Some(asking) = lacking.find(|fitting| asks(fitting.rule)) {
+                return Verdict { allowed, by: Decider::Scope(asking.rule) };
+            }
+        }
         let first = |effect: RuleEffect, name: &str| {
             let item = ItemFacts { name, ..*item };
-            let places = self.rules.rules.iter().enumerate().filter(|(place, _)| fitting.has(*place));
-            let mut rules = places.map(|(_, rule)| rule).filter(|rule| rule.effect == effect && rule.to.include(right));
-            rules.find(|rule| rule.covers(&item))
+            let rules = self.rules_of(&fitting).map(|fitting| fitting.rule);
+            rules.filter(|rule| rule.effect == effect && rule.to.include(right)).find(|rule| rule.covers(&item))
         };
         let by = match (allowed, first(RuleEffect::Deny, item.name)) {
             (false, Some(rule)) => Decider::Rule(rule),

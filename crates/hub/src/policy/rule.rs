@@ -33,27 +33,46 @@ impl Rights {
     /// Everything.
     pub const ALL: Self = Self(7);
 
+    /// It could be used with a scope that the token lacks. Stands only beside [`Self::USE`], which then counts for nothing.
+    const LACKING: u8 = 8;
+
     /// Whether all of these are among them.
     pub fn include(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
+        let held = if self.lacks_scope() { self.0 & !Self::USE.0 } else { self.0 };
+        held & other.0 == other.0
     }
 
-    /// These and those.
+    /// Whether all that is missing to use it is a scope of the token.
+    pub fn lacks_scope(self) -> bool {
+        self.0 & Self::LACKING != 0
+    }
+
+    /// The same, where using it needs a scope that the token lacks.
+    #[must_use]
+    pub(super) fn lacking_scope(self) -> Self {
+        if self.0 & Self::USE.0 == 0 { self } else { Self(self.0 | Self::LACKING) }
+    }
+
+    /// These and those: what one of them permits without a scope is permitted without it.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        let both = Self((self.0 | other.0) & Self::ALL.0);
+        let is_free = self.include(Self::USE) || other.include(Self::USE);
+        if is_free || !(self.lacks_scope() || other.lacks_scope()) { both } else { both.lacking_scope() }
     }
 
     /// What is in both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
+        let both = Self(self.0 & other.0 & Self::ALL.0);
+        if self.lacks_scope() || other.lacks_scope() { both.lacking_scope() } else { both }
     }
 
     /// These without those.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+        let left = Self(self.0 & Self::ALL.0 & !other.0);
+        if self.lacks_scope() { left.lacking_scope() } else { left }
     }
 }
 
@@ -144,6 +163,8 @@ pub struct PolicyRule {
     pub to: Rights,
     /// What a tool has to say of itself. Then the rule is about tools only.
     pub hints: HintCondition,
+    /// A scope without which what it permits is in lists, and can not be used.
+    pub scope: Option<String>,
 }
 
 impl PolicyRule {
@@ -170,6 +191,14 @@ impl PolicyRule {
             && self.items.iter().any(|items| items.fits(item.server, item.name))
     }
 
+    /// Whether it asks for a scope of those who use an item. What nobody knows may be what the scope is for.
+    pub(super) fn asks_scope_for(&self, item: &ItemFacts<'_>) -> bool {
+        self.scope.is_some()
+            && self.kinds[item.kind as usize]
+            && (self.suits(item) || (item.kind == ListKind::Tools && item.hints.is_none()))
+            && self.items.iter().any(|items| items.fits(item.server, item.name))
+    }
+
     fn suits(&self, item: &ItemFacts<'_>) -> bool {
         if self.hints.is_empty() {
             return true;
@@ -186,6 +215,19 @@ impl PolicyRule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // identity 3
+    #[test]
+    fn a_lacking_scope_takes_the_use_and_nothing_else() {
+        let lacking = Rights::ALL.lacking_scope();
+        assert!(lacking.include(Rights::SEE) && lacking.include(Rights::FOLLOW) && !lacking.include(Rights::USE));
+        assert!(lacking.lacks_scope() && lacking.and(Rights::ALL).lacks_scope());
+        assert!(lacking.or(Rights::ALL).include(Rights::USE), "another way needs no scope");
+        assert!(lacking.or(Rights::SEE).lacks_scope());
+        // What may not be used at all needs no scope either: nobody is told to get one.
+        assert!(!lacking.without(Rights::USE).lacks_scope() && !lacking.and(Rights::SEE).lacks_scope());
+        assert!(!Rights::SEE.lacking_scope().lacks_scope());
+    }
 
     // identity 3
     #[test]

@@ -25,7 +25,7 @@ impl TriedRule {
         let verdict = policy.explain(scope, audience, item, right);
         let place = match verdict.by {
             _ if verdict.allowed => return None,
-            Decider::Rule(rule) | Decider::RuleOfSpelling(rule) => {
+            Decider::Rule(rule) | Decider::RuleOfSpelling(rule) | Decider::Scope(rule) => {
                 rules.iter().position(|known| std::ptr::eq(known, rule)).unwrap_or(rules.len())
             }
             Decider::Default => rules.len(),

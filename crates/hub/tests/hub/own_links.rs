@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use tidings_hub::own_links::{LinkClaim, LinkOwner, OwnLinkAttempt, OwnLinkLimits, OwnLinks};
 use tidings_hub::{ClientKey, LinkKey, ServerId};
 
-const LIMITS: OwnLinkLimits = OwnLinkLimits { per_owner: 2, total: 4, idle: Duration::from_secs(60) };
+const LIMITS: OwnLinkLimits =
+    OwnLinkLimits { per_owner: 2, total: 4, people_per_server: 2, idle: Duration::from_secs(60) };
+/// Three sessions, one principal that declares two things, and three people.
+const OWNERS: u64 = 8;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -30,6 +33,19 @@ enum Step {
         owner: u64,
         server: u32,
     },
+    NeedsLogin {
+        owner: u64,
+        server: u32,
+        late: bool,
+    },
+    LoginChanged {
+        owner: u64,
+        server: u32,
+    },
+    MakeRoom {
+        server: u32,
+        busy: bool,
+    },
     OwnerGone(u64),
     ServerGone(u32),
     RootsChanged(u64),
@@ -40,15 +56,18 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let place = || (0..5u64, 0..3u32);
+    let place = || (0..OWNERS, 0..3u32);
     prop_oneof![
         6 => place().prop_map(|(owner, server)| Step::Claim { owner, server }),
         4 => (place(), any::<bool>()).prop_map(|((owner, server), late)| Step::Connected { owner, server, late }),
         2 => (place(), any::<bool>()).prop_map(|((owner, server), late)| Step::Failed { owner, server, late }),
         2 => place().prop_map(|(owner, server)| Step::Closed { owner, server }),
-        1 => (0..5u64).prop_map(Step::OwnerGone),
+        1 => (place(), any::<bool>()).prop_map(|((owner, server), late)| Step::NeedsLogin { owner, server, late }),
+        1 => place().prop_map(|(owner, server)| Step::LoginChanged { owner, server }),
+        2 => (0..3u32, any::<bool>()).prop_map(|(server, busy)| Step::MakeRoom { server, busy }),
+        1 => (0..OWNERS).prop_map(Step::OwnerGone),
         1 => (0..3u32).prop_map(Step::ServerGone),
-        1 => (0..5u64).prop_map(Step::RootsChanged),
+        1 => (0..OWNERS).prop_map(Step::RootsChanged),
         1 => any::<bool>().prop_map(|busy| Step::Idle { busy }),
         3 => (0..90u64).prop_map(Step::Pass),
     ]
@@ -67,6 +86,12 @@ enum Expected {
     },
     /// How long exactly is not the model's business, only that it ends.
     Resting,
+    /// Does not end by itself.
+    NeedsLogin,
+}
+
+fn is_counted(link: &Expected) -> bool {
+    matches!(link, Expected::Connecting { .. } | Expected::Up { .. })
 }
 
 struct Run {
@@ -81,23 +106,36 @@ struct Run {
 fn owner(number: u64) -> LinkOwner {
     match number {
         0..=2 => LinkOwner::Session(ClientKey(number)),
-        _ => LinkOwner::Principal { name: "p".into(), declares: number.to_string().into() },
+        3..=4 => LinkOwner::Principal { name: "p".into(), declares: number.to_string().into() },
+        _ => LinkOwner::Person(number.to_string().into()),
     }
 }
 
-/// Owners whose links are counted together: the last two are one principal.
+fn is_person(number: u64) -> bool {
+    number > 4
+}
+
+/// Owners whose links are counted together: two of them are one principal.
 fn counted_together(one: u64, other: u64) -> bool {
-    one.min(3) == other.min(3)
+    one == other || [one, other].iter().all(|number| (3..=4).contains(number))
 }
 
 impl Run {
     fn counted(&self, of: impl Fn(u64) -> bool) -> usize {
-        self.model.iter().filter(|((owner, _), link)| of(*owner) && **link != Expected::Resting).count()
+        self.model.iter().filter(|((owner, _), link)| of(*owner) && is_counted(link)).count()
+    }
+
+    fn people_at(&self, server: u32) -> usize {
+        let at =
+            |((owner, of), link): &(&(u64, u32), &Expected)| is_person(*owner) && *of == server && is_counted(link);
+        self.model.iter().filter(at).count()
     }
 
     fn claim(&mut self, number: u64, server: u32) {
         let got = self.table.claim(&owner(number), ServerId(server), self.now);
-        let (mine, all) = (self.counted(|owner| counted_together(owner, number)), self.counted(|_| true));
+        let (mine, all) =
+            (self.counted(|owner| counted_together(owner, number)), self.counted(|owner| !is_person(owner)));
+        let people = self.people_at(server);
         let now = self.now;
         match self.model.get_mut(&(number, server)) {
             Some(Expected::Up { key, used, .. }) => {
@@ -109,8 +147,14 @@ impl Run {
                 let LinkClaim::Resting { until, .. } = got else { return };
                 assert!(until > now && until <= now + Duration::from_secs(30));
             }
-            _ if mine >= LIMITS.per_owner => assert_eq!(got, LinkClaim::TooManyOfOwner(LIMITS.per_owner)),
-            _ if all >= LIMITS.total => assert_eq!(got, LinkClaim::TooMany(LIMITS.total)),
+            Some(Expected::NeedsLogin) => assert_eq!(got, LinkClaim::NeedsLogin("log in".into())),
+            _ if is_person(number) && people >= LIMITS.people_per_server => {
+                assert_eq!(got, LinkClaim::Full(LIMITS.people_per_server));
+            }
+            _ if !is_person(number) && mine >= LIMITS.per_owner => {
+                assert_eq!(got, LinkClaim::TooManyOfOwner(LIMITS.per_owner))
+            }
+            _ if !is_person(number) && all >= LIMITS.total => assert_eq!(got, LinkClaim::TooMany(LIMITS.total)),
             _ => {
                 let LinkClaim::Connect(attempt) = got else { panic!("{got:?}") };
                 self.attempts.entry((number, server)).or_default().push(attempt);
@@ -160,6 +204,36 @@ impl Run {
                 if now - since < Duration::from_secs(10) {
                     self.model.insert((number, server), Expected::Resting);
                 }
+            }
+            Step::NeedsLogin { owner: number, server, late } => {
+                let Some((attempt, is_last)) = self.attempt(number, server, late) else { return };
+                let got = self.table.needs_login(&owner(number), ServerId(server), attempt, "log in");
+                let is_connecting = matches!(self.model.get(&(number, server)), Some(Expected::Connecting { .. }));
+                assert_eq!(got, is_connecting && is_last);
+                if got {
+                    self.model.insert((number, server), Expected::NeedsLogin);
+                }
+            }
+            Step::LoginChanged { owner: number, server } => {
+                let expected = match self.model.remove(&(number, server)) {
+                    Some(Expected::Up { key, .. }) => Some(key),
+                    _ => None,
+                };
+                assert_eq!(self.table.login_changed(&owner(number), ServerId(server)), expected);
+            }
+            Step::MakeRoom { server, busy } => {
+                let got = self.table.make_room(ServerId(server), |_| busy);
+                let up = |((of, at), link): (&(u64, u32), &Expected)| match link {
+                    Expected::Up { key, used, .. } if is_person(*of) && *at == server => Some((*used, *of, *key)),
+                    _ => None,
+                };
+                let up: Vec<(Instant, u64, LinkKey)> = self.model.iter().filter_map(up).collect();
+                let oldest = up.iter().map(|(used, ..)| *used).min().filter(|_| !busy);
+                let Some(oldest) = oldest else { return assert_eq!(got, None) };
+                let (_, key) = got.unwrap();
+                let (used, of, _) = up.iter().find(|(.., known)| *known == key).copied().unwrap();
+                assert_eq!(used, oldest, "who has not used it for the longest time goes first");
+                self.model.remove(&(of, server));
             }
             Step::OwnerGone(number) => {
                 let mut got = self.table.owner_gone(&owner(number));
@@ -212,7 +286,15 @@ impl Run {
             Step::Pass(seconds) => self.now += Duration::from_secs(seconds),
         }
         assert_eq!(self.table.len(), self.counted(|_| true));
-        assert!(self.table.len() <= LIMITS.total);
+        assert!(self.counted(|owner| !is_person(owner)) <= LIMITS.total);
+        assert!((0..3).all(|server| self.people_at(server) <= LIMITS.people_per_server));
+        for number in 0..OWNERS {
+            let missing = |((of, server), link): (&(u64, u32), &Expected)| {
+                (*of == number && *link == Expected::NeedsLogin).then_some(ServerId(*server))
+            };
+            let missing: Vec<ServerId> = self.model.iter().filter_map(missing).collect();
+            assert_eq!(self.table.missing_logins(&owner(number)), missing);
+        }
         let used = self.model.values().filter_map(|link| match link {
             Expected::Up { used, .. } => Some(*used + LIMITS.idle),
             _ => None,
@@ -222,7 +304,7 @@ impl Run {
 }
 
 proptest! {
-    // edges B2, B3
+    // edges B2, B3; identity 5
     #[test]
     fn links_are_made_one_at_a_time_within_their_bounds_and_leave_nothing(
         steps in proptest::collection::vec(step(), 1..150)
@@ -238,12 +320,12 @@ proptest! {
         for step in &steps {
             run.apply(step);
         }
-        for number in 0..5 {
+        for number in 0..OWNERS {
             run.apply(&Step::OwnerGone(number));
         }
         prop_assert!(run.table.is_empty());
         let text = format!("{:?}", run.table);
-        prop_assert!(text.contains("owners: {}, by_key: {}, counted: 0"), "{}", text);
+        prop_assert!(text.contains("owners: {}, by_key: {}, counts: OwnLinkCounts { clients: 0"), "{}", text);
     }
 }
 
@@ -282,4 +364,18 @@ fn pauses_grow_until_a_link_has_held() {
     table.closed(LinkKey(2), now);
     // One that held is made again at once.
     connects(&mut table, &who, server, now);
+}
+
+// identity 5
+#[test]
+fn a_look_keeps_no_link_of_a_person_from_being_idle() {
+    let mut table = OwnLinks::new(LIMITS);
+    let (who, server, start) = (LinkOwner::Person("ada".into()), ServerId(1), Instant::now());
+    let attempt = connects(&mut table, &who, server, start);
+    table.connected(&who, server, attempt, LinkKey(1), start);
+    let later = start + LIMITS.idle / 2;
+    assert_eq!(table.claim_to_look(&who, server, later), LinkClaim::Up(LinkKey(1)));
+    assert_eq!(table.next_idle(), Some(start + LIMITS.idle));
+    assert_eq!(table.claim(&who, server, later), LinkClaim::Up(LinkKey(1)));
+    assert_eq!(table.next_idle(), Some(later + LIMITS.idle));
 }

@@ -20,6 +20,7 @@ use tidings_proto::{FieldView, ListKind, LocalName, Revision, UriMap};
 use crate::generate::{item, offers};
 
 const RIGHTS: [Rights; 3] = [Rights::SEE, Rights::USE, Rights::FOLLOW];
+const SCOPES: [&str; 2] = ["read", "write"];
 const GROUPS: [&str; 3] = ["dev", "ops", "support"];
 
 fn matches(pattern: &str, name: &str) -> bool {
@@ -42,6 +43,7 @@ fn rule(name: &str, who: &str, effect: RuleEffect, items: &[&str]) -> PolicyRule
         kinds: [true; 4],
         to: Rights::ALL,
         hints: HintCondition::default(),
+        scope: None,
     }
 }
 
@@ -101,8 +103,10 @@ fn any_rule() -> impl Strategy<Value = PolicyRule> {
         3 => Just(Rights::ALL), 1 => Just(Rights::SEE), 1 => Just(Rights::USE), 1 => Just(Rights::USE.or(Rights::FOLLOW)),
     ];
     let reads = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
-    (who, any::<bool>(), any::<bool>(), items, kinds, to, reads).prop_map(
-        |(who, excepts, allows, items, kinds, to, read_only)| PolicyRule {
+    let scope = prop_oneof![2 => Just(None), 1 => proptest::sample::select(&SCOPES[..]).prop_map(Some)];
+    (who, any::<bool>(), any::<bool>(), items, kinds, to, (reads, scope)).prop_map(
+        |(who, excepts, allows, items, kinds, to, (read_only, scope))| PolicyRule {
+            scope: scope.filter(|_| allows && to.include(Rights::USE)).map(str::to_owned),
             except: if excepts { vec!["group:ops".parse().expect("people")] } else { Vec::new() },
             kinds,
             to,
@@ -123,9 +127,14 @@ fn any_rules() -> impl Strategy<Value = (RuleEffect, Vec<PolicyRule>)> {
 }
 
 fn people() -> Vec<AccessScope> {
-    (0..8usize)
-        .map(|set| person(&(0..3).filter(|g| set & (1 << g) != 0).map(|g| GROUPS[g]).collect::<Vec<_>>()))
-        .collect()
+    let groups = |set: usize| (0..3).filter(|g| set & (1 << g) != 0).map(|g| GROUPS[g]).collect::<Vec<_>>();
+    let mut people: Vec<AccessScope> = (0..8usize).map(|set| person(&groups(set))).collect();
+    let with_scopes = |scopes: &[&str]| {
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        person(&["dev"]).of_person(PersonFacts { scopes, ..person(&["dev"]).facts().clone() })
+    };
+    people.extend([with_scopes(&["write"]), with_scopes(&["read", "write", "more"])]);
+    people
 }
 
 proptest! {
@@ -150,6 +159,16 @@ proptest! {
                             let permitted = part.permits(ruled(offer), kind, item.key.as_str(), right);
                             prop_assert_eq!(permitted, may(right), "{:?} {:?}", facts, right);
                         }
+                        // With the scopes that are lacking it could be used, and with fewer it could not.
+                        if let Some(lacking) = part.lacking_scopes(ruled(offer), kind, item.key.as_str()) {
+                            let mut facts_of = scope.facts().clone();
+                            facts_of.scopes.extend(lacking.iter().skip(1).cloned());
+                            let almost = scope.of_person(facts_of.clone());
+                            prop_assert!(!whole.seen_by(&almost).permits(ruled(offer), kind, item.key.as_str(), Rights::USE));
+                            facts_of.scopes.extend(lacking);
+                            let enough = scope.of_person(facts_of);
+                            prop_assert!(whole.seen_by(&enough).permits(ruled(offer), kind, item.key.as_str(), Rights::USE));
+                        }
                         let public = whole.public_name(kind, offer.server, &item.key);
                         if let Some(public) = public {
                             let found = match kind {
@@ -157,7 +176,8 @@ proptest! {
                                 _ => part.prompt(public.as_str()),
                             };
                             let found = found.is_some_and(|route| route.server == offer.server && route.local == item.key);
-                            prop_assert_eq!(found, RIGHTS.into_iter().any(may));
+                            let rights = policy.rights(&policy.fitting(scope.facts()), &facts);
+                            prop_assert_eq!(found, RIGHTS.into_iter().any(may) || rights.lacks_scope());
                         }
                     }
                 }
@@ -364,6 +384,38 @@ fn rules_that_are_only_tried_keep_nothing() {
     let whole = whole(&[Arc::new(crm(vec![annotated("get", &json!({}))]))], &policy);
     assert!(Arc::ptr_eq(&whole, &whole.seen_by(&AccessScope::everything())));
     assert_eq!(names(&whole.seen_by(&person(&[]))), ["get"]);
+}
+
+// identity 3: a scope is asked for the use, by whatever way, and not for being seen
+#[test]
+fn what_needs_a_scope_is_seen_and_says_which() {
+    let scoped = |name: &str, items: &[&str], scope: &str| PolicyRule {
+        scope: Some(scope.to_owned()),
+        ..rule(name, "*", RuleEffect::Allow, items)
+    };
+    let destructive = HintCondition { destructive: Some(true), ..HintCondition::default() };
+    let rules = vec![
+        scoped("writers", &["crm/put*", "crm/db://{x}"], "write"),
+        scoped("both", &["crm/put_all"], "all"),
+        PolicyRule { hints: destructive, ..scoped("harm", &["crm/*"], "harm") },
+    ];
+    let policy = policy(RuleEffect::Allow, rules);
+    let tools = vec![annotated("get", &json!({"readOnlyHint": true})), annotated("put_all", &json!({}))];
+    let templates = vec![item(ListKind::Templates, "crm", "db://{x}")];
+    let offer = ServerOffer { trusts_annotations: true, ..crm(tools) }.offering(ListKind::Templates, templates);
+    let offer = Arc::new(offer);
+    let part = whole(&[Arc::clone(&offer)], &policy).seen_by(&person(&[]));
+    assert_eq!(names(&part), ["get", "put_all"], "all are seen");
+    let lacking = |kind, name| {
+        let scopes = part.lacking_scopes(ruled(&offer), kind, name)?;
+        assert!(!part.permits(ruled(&offer), kind, name, Rights::USE));
+        Some(Vec::from_iter(scopes).join(" "))
+    };
+    assert_eq!(lacking(ListKind::Tools, "get"), None);
+    assert_eq!(lacking(ListKind::Tools, "put_all").as_deref(), Some("all harm write"));
+    assert_eq!(lacking(ListKind::Tools, "unlisted").as_deref(), Some("harm"), "nobody knows what it does");
+    assert_eq!(lacking(ListKind::Resources, "db://7").as_deref(), Some("write"), "its template asks for it");
+    assert_eq!(policy.server_access(&policy.fitting(person(&[]).facts()), "crm"), ServerAccess::Some);
 }
 
 // identity 3

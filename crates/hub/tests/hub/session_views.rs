@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
 use tidings_hub::scope::{AccessScope, ServerAudience};
-use tidings_hub::session_view::{OwnLinkLook, OwnLinkLooked, SessionView};
+use tidings_hub::session_view::{MergedViews, OwnLinkLook, OwnLinkLooked, SessionView};
 use tidings_proto::{Era, FieldView, UriMap};
 
 const QUIET: Duration = Duration::from_millis(250);
@@ -202,4 +202,49 @@ fn what_sleeps_is_looked_at_again_only_when_somebody_asks_or_its_server_changes(
     assert!(!view.is_settled());
     view.waited_enough();
     assert!(view.is_settled());
+}
+
+// identity 1: "NeedsLogin is a state, not a retry loop"
+#[test]
+fn who_has_to_log_in_is_not_looked_at_before_that_changed_and_keeps_the_last_list() {
+    let (mut view, now) = (SessionView::default(), Instant::now());
+    let catalogue = shared(&[]);
+    let one: BTreeSet<ServerId> = [ServerId(0)].into();
+    let attend = |view: &mut SessionView| view.attend(&catalogue, &one, true, QUIET, now);
+    assert_eq!(attend(&mut view).len(), 1);
+    assert_eq!(view.looked(ServerId(0), OwnLinkLooked::NeedsLogin, QUIET, now), None);
+    assert!(view.is_settled() && attend(&mut view).is_empty(), "asking does not help");
+    assert!(view.whole(&catalogue).offer(ServerId(0)).is_none());
+    // Somebody logs in, and later the login is taken back.
+    assert!(view.signalled(ServerId(0), now).is_some());
+    assert_eq!(view.looked(ServerId(0), OwnLinkLooked::Offer(offer(0), true), QUIET, now), None);
+    assert!(view.signalled(ServerId(0), now).is_some());
+    assert_eq!(view.looked(ServerId(0), OwnLinkLooked::NeedsLogin, QUIET, now), None);
+    assert!(view.whole(&catalogue).offer(ServerId(0)).is_some());
+    // What is said during a look may be that somebody has logged in by now.
+    assert!(view.signalled(ServerId(0), now).is_some() && view.signalled(ServerId(0), now).is_none());
+    assert!(view.looked(ServerId(0), OwnLinkLooked::NeedsLogin, QUIET, now).is_some());
+}
+
+// identity 5: "equal lists are one allocation"
+#[test]
+fn people_who_are_offered_the_same_share_one_view() {
+    let (catalogue, now) = (shared(&[offer(1)]), Instant::now());
+    let one: BTreeSet<ServerId> = [ServerId(0)].into();
+    let mut known = MergedViews::default();
+    let common = offer(0);
+    let mut seen = |offered: &Arc<ServerOffer>| {
+        let mut view = SessionView::default();
+        view.attend(&catalogue, &one, true, QUIET, now);
+        view.looked(ServerId(0), OwnLinkLooked::Offer(Arc::clone(offered), true), QUIET, now);
+        view.whole_among(&catalogue, &mut known)
+    };
+    let (ada, dan, eve) = (seen(&common), seen(&common), seen(&offer(0)));
+    assert!(Arc::ptr_eq(&ada, &dan) && !Arc::ptr_eq(&ada, &eve));
+    assert!(common.equals(&offer(0)) && !common.equals(&offer(2)));
+    // Of a view that nobody has any more nothing is kept.
+    let before = Arc::downgrade(&ada);
+    drop((ada, dan));
+    assert_eq!(before.strong_count(), 0);
+    assert!(seen(&common).offer(ServerId(0)).is_some());
 }

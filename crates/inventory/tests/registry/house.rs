@@ -144,6 +144,7 @@ impl ServerPlanner for Plans {
             isolation: match server.isolation {
                 tidings_config::IsolationSetting::Auto => Isolation::Auto,
                 tidings_config::IsolationSetting::Session => Isolation::Session,
+                tidings_config::IsolationSetting::Principal => Isolation::Principal,
             },
             timeout: None,
             max_timeout: None,

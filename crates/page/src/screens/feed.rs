@@ -12,9 +12,9 @@ use crate::parts::{PagePlace, Shell, difference, foreign, plain, plural, severit
 const NAMES: usize = 12;
 const ITEMS: usize = 6;
 /// Among so many servers one is chosen from a list; among more its name is typed.
-const CHOICES: usize = 100;
+pub const SERVER_CHOICES: usize = 100;
 /// The lists, as filters know them.
-const KINDS: [&str; 4] = ["tools", "prompts", "resources", "resource_templates"];
+const KINDS: [&str; 5] = ["tools", "prompts", "resources", "resource_templates", "release"];
 
 /// One change of one list of one server.
 #[derive(Clone, Debug)]
@@ -89,8 +89,8 @@ pub struct FeedScreen {
     pub changes: Vec<ChangeView>,
     /// What was asked for.
     pub filter: FeedFilter,
-    /// The servers that there are, to choose from.
-    pub servers: Vec<String>,
+    /// The servers that there are, to choose from; `None` where there are more than [`SERVER_CHOICES`].
+    pub servers: Option<Vec<String>>,
     /// Where older ones begin.
     pub older: Option<u64>,
     /// Whether this is the newest page.
@@ -154,20 +154,20 @@ impl FeedScreen {
         html! {
             form.filters method="get" action="/" role="search" {
                 input #search type="search" name="q" value=(self.filter.text) placeholder="/ search" aria-label="Text in a change";
-                @if self.servers.len() > CHOICES {
-                    // Nobody finds one of a thousand in a list, which would be most of the page.
-                    input name="server" value=(self.filter.server) placeholder="server" aria-label="Server";
-                } @else {
+                @if let Some(servers) = &self.servers {
                     select name="server" aria-label="Server" {
                         option value="" { "every server" }
                         // One that is gone still has changes.
-                        @if !self.filter.server.is_empty() && !self.servers.contains(&self.filter.server) {
+                        @if !self.filter.server.is_empty() && !servers.contains(&self.filter.server) {
                             option value=(self.filter.server) selected { (plain(&self.filter.server)) }
                         }
-                        @for server in &self.servers {
+                        @for server in servers {
                             option value=(server) selected[*server == self.filter.server] { (plain(server)) }
                         }
                     }
+                } @else {
+                    // Nobody finds one of a thousand in a list, which would be most of the page.
+                    input name="server" value=(self.filter.server) placeholder="server" aria-label="Server";
                 }
                 select name="kind" aria-label="List" {
                     option value="" { "every list" }
@@ -420,7 +420,7 @@ pub(crate) mod tests {
             let screen = FeedScreen {
                 changes: vec![change(hostile)],
                 filter,
-                servers: vec![hostile.to_owned()],
+                servers: Some(vec![hostile.to_owned()]),
                 older: Some(3),
                 newest: false,
                 demo: Some(hostile.to_owned()),
@@ -457,14 +457,14 @@ pub(crate) mod tests {
 
     #[test]
     fn among_many_servers_the_name_of_one_is_typed() {
-        let filters = |count: usize| {
-            let servers = (0..count).map(|n| format!("s{n}")).collect();
+        let filters = |count: Option<usize>| {
+            let servers = count.map(|count| (0..count).map(|n| format!("s{n}")).collect());
             let (filter, changes) = (FeedFilter { server: "s7".to_owned(), ..FeedFilter::default() }, Vec::new());
             FeedScreen { changes, filter, servers, older: None, newest: true, demo: None }.page(&shell())
         };
-        assert!(filters(CHOICES).contains("<option value=\"s7\" selected>"));
-        assert!(filters(3).contains("<option value=\"s7\" selected>"), "it is gone, and the filter says so");
-        let many = filters(CHOICES + 1);
+        assert!(filters(Some(SERVER_CHOICES)).contains("<option value=\"s7\" selected>"));
+        assert!(filters(Some(3)).contains("<option value=\"s7\" selected>"), "it is gone, and the filter says so");
+        let many = filters(None);
         assert!(many.contains("<input name=\"server\" value=\"s7\"") && !many.contains(">s8<"), "{many}");
     }
 
@@ -473,7 +473,7 @@ pub(crate) mod tests {
         let mut screen = FeedScreen {
             changes: vec![],
             filter: FeedFilter::default(),
-            servers: vec![],
+            servers: Some(vec![]),
             older: None,
             newest: true,
             demo: Some("cp a b".into()),

@@ -43,6 +43,8 @@ pub struct ServerView {
     pub is_ours: bool,
     /// Whether a person can log in to it.
     pub has_login: bool,
+    /// Where each person logs in for themselves: how many are logged in, and how many have to.
+    pub people: Option<(usize, usize)>,
 }
 
 /// All servers.
@@ -128,6 +130,9 @@ impl ServerView {
             @if let Some(warning) = &self.warning { p.wait { (foreign(warning)) } }
             @for (list, error, again) in &self.failed_lists {
                 p.bad { "▲ " code { (foreign(list)) } " fails: " (foreign(error)) ", asked again in " (again) " s" }
+            }
+            @if let Some((logged_in, need_login)) = self.people {
+                p { (plural(logged_in, "login")) " of people" @if need_login > 0 { ", " (need_login) " missing" } }
             }
             @if self.held > 0 { p { a href="/approvals" { (plural(self.held, "definition")) " held for approval" } } }
         }

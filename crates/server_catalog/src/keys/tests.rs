@@ -9,13 +9,14 @@ use super::*;
 fn entry(keys: &str) -> CatalogEntry {
     let text = format!("[[servers]]\nid = \"acme/the-desk\"\ndescription = \"d\"\n{keys}");
     let about = parse_catalogue(&text, Path::new("s.toml")).unwrap().remove(0);
-    CatalogEntry { source: Arc::from("file"), about }
+    CatalogEntry { source: Arc::from("file"), about, release: None }
 }
 
 fn wishes(args: &[&str], environment: &[(&str, &str)]) -> ExtraKeys {
     ExtraKeys {
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         environment: environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        kind: None,
     }
 }
 

@@ -17,7 +17,7 @@ async fn found(catalogue: &LocalCatalogue, query: EntryQuery) -> Vec<String> {
 #[tokio::test]
 async fn entries_are_found_by_what_they_do_their_name_and_their_words() {
     let folder = TempDir::new();
-    let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK))).unwrap();
+    let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK)), None).unwrap();
     for (text, first) in [
         ("memory", "modelcontextprotocol/memory"),
         ("sequential-thinking", "modelcontextprotocol/sequential-thinking"),
@@ -35,7 +35,7 @@ async fn entries_are_found_by_what_they_do_their_name_and_their_words() {
 #[tokio::test]
 async fn filters_narrow_and_limits_cut() {
     let folder = TempDir::new();
-    let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK))).unwrap();
+    let catalogue = LocalCatalogue::open(Some(&folder.write("servers.toml", DESK)), None).unwrap();
     let all = found(&catalogue, query("time")).await;
     assert!(all.len() >= 2, "{all:?}");
     assert_eq!(found(&catalogue, EntryQuery { limit: 1, ..query("time") }).await, all[..1]);
@@ -59,7 +59,7 @@ async fn the_file_wins_and_a_refresh_tells_what_changed() {
     let folder = TempDir::new();
     let own = DESK.replace("acme/desk\"\nname", "modelcontextprotocol/time\"\nname");
     let path = folder.write("servers.toml", &own);
-    let catalogue = LocalCatalogue::open(Some(&path)).unwrap();
+    let catalogue = LocalCatalogue::open(Some(&path), None).unwrap();
     let get = async |id: &str| catalogue.get(id.to_owned()).await.unwrap();
     assert_eq!(get("modelcontextprotocol/time").await.unwrap().name, "Ticket desk");
 
@@ -81,7 +81,7 @@ async fn the_file_wins_and_a_refresh_tells_what_changed() {
 async fn a_file_that_broke_is_reported_and_what_it_said_before_stays() {
     let folder = TempDir::new();
     let path = folder.write("servers.toml", DESK);
-    let catalogue = LocalCatalogue::open(Some(&path)).unwrap();
+    let catalogue = LocalCatalogue::open(Some(&path), None).unwrap();
     folder.write("servers.toml", &(DESK.to_owned() + "tag = []\n"));
     let done = catalogue.refresh(None).await.unwrap();
     let error = done[1].source.error.clone().unwrap();
@@ -92,6 +92,6 @@ async fn a_file_that_broke_is_reported_and_what_it_said_before_stays() {
     catalogue.refresh(None).await.unwrap();
     assert_eq!(catalogue.sources()[1].error, None);
 
-    let missing = LocalCatalogue::open(Some(&folder.join("none.json"))).unwrap_err().to_string();
+    let missing = LocalCatalogue::open(Some(&folder.join("none.json")), None).err().unwrap().to_string();
     assert!(missing.starts_with("there is no file ") && missing.contains("none.json"), "{missing}");
 }

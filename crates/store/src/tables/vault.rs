@@ -74,6 +74,20 @@ impl VaultTable {
         sealed.map(|sealed| self.open(kind, name, sealed)).transpose()
     }
 
+    /// The names under which something of this kind is kept that begin so. They are no secret.
+    pub fn names(&self, kind: &str, prefix: &str) -> Result<Vec<String>, VaultError> {
+        match &self.place {
+            VaultPlace::File(slot) => {
+                slot.run(|database| names(database, kind, prefix)).map_err(|error| VaultError::Store(error.to_string()))
+            }
+            VaultPlace::Memory(all) => {
+                let rows = all.lock();
+                let fitting = rows.keys().filter(|(of, name)| of == kind && name.starts_with(prefix));
+                Ok(fitting.map(|(_, name)| name.clone()).collect())
+            }
+        }
+    }
+
     /// Keeps something. On disk when this returns.
     pub fn put(&self, kind: &str, name: &str, secret: &[u8]) -> Result<(), VaultError> {
         let sealed = self.seal(kind, name, secret)?;
@@ -140,6 +154,26 @@ fn read(database: &Database, kind: &str, name: &str) -> Result<Option<Vec<u8>>, 
     Ok(table.get((kind, name))?.map(|row| row.value().to_vec()))
 }
 
+fn names(database: &Database, kind: &str, prefix: &str) -> Result<Vec<String>, redb::Error> {
+    let read = database.begin_read()?;
+    let table = match read.open_table(VAULT) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut names = Vec::new();
+    // Sorted by kind and name, so those that begin with the prefix stand together.
+    for row in table.range((kind, prefix)..)? {
+        let (key, _) = row?;
+        let (of, name) = key.value();
+        if of != kind || !name.starts_with(prefix) {
+            break;
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
 fn write(database: &Database, kind: &str, name: &str, sealed: Option<&[u8]>) -> Result<(), redb::Error> {
     let write = database.begin_write()?;
     {
@@ -186,6 +220,21 @@ mod tests {
         vault(7).put("grant", "crm", SECRET).unwrap();
         assert_eq!(vault(8).get("grant", "crm"), Err(VaultError::Sealed));
         assert_eq!(vault(7).get("grant", "crm").unwrap().as_deref(), Some(SECRET));
+    }
+
+    // identity 1
+    #[test]
+    fn names_are_found_by_how_they_begin_in_a_file_as_in_memory() {
+        let directory = TempDir::new();
+        for store in [Store::open(directory.path(), Duration::ZERO), Store::in_memory()] {
+            let vault = VaultTable::new(&store, &[7; 32]);
+            assert_eq!(vault.names("grant", "").unwrap(), [""; 0]);
+            for name in ["crm https://a/ ada", "crm https://a/ dan", "crm https://a/b ada", "crm https://a/"] {
+                vault.put("grant", name, SECRET).unwrap();
+            }
+            vault.put("other", "crm https://a/ eve", SECRET).unwrap();
+            assert_eq!(vault.names("grant", "crm https://a/ ").unwrap(), ["crm https://a/ ada", "crm https://a/ dan"]);
+        }
     }
 
     #[test]

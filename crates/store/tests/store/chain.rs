@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableTable as _, TableDefinition};
 use tidings_store::{
-    AuditClock, AuditEntry, AuditLimits, AuditLog, AuditQueue, ChangeLog, ChangeQuery, Checkpoint, LogLimits,
-    QueryStart, SinkSettings, Store, VerifyReport, verify,
+    AuditEntry, AuditLimits, AuditLog, AuditQueue, ChangeLog, ChangeQuery, Checkpoint, LogLimits, QueryStart,
+    SinkSettings, Store, VerifyReport, verify,
 };
 use tidings_testkit::TempDir;
 
@@ -24,14 +24,12 @@ struct Deed(String);
 impl AuditEntry for Deed {
     type Memo = ();
 
-    fn weight(&self) -> usize {
-        self.0.len() + 128
+    fn moment(&self) -> Instant {
+        Instant::now()
     }
 
-    fn write(self, clock: &mut AuditClock, (): &mut (), members: &mut Vec<u8>) -> u64 {
-        let time = clock.write_time(Instant::now(), members);
-        members.extend_from_slice(format!(",\"kind\":\"call\",\"tool\":\"{}\"", self.0).as_bytes());
-        time
+    fn write(self, (): &mut (), members: &mut Vec<u8>) {
+        members.extend_from_slice(format!("\"kind\":\"call\",\"tool\":\"{}\"", self.0).as_bytes());
     }
 }
 
@@ -39,7 +37,7 @@ fn limits() -> AuditLimits {
     AuditLimits { max_age: Duration::from_secs(3600), max_records: 1_000, max_bytes: 16 << 20, max_waiting: 1 << 20 }
 }
 
-fn open(directory: &TempDir, limits: AuditLimits) -> (AuditLog, AuditQueue<Deed>, ChangeLog) {
+fn open(directory: &TempDir, limits: AuditLimits) -> (AuditLog, AuditQueue<()>, ChangeLog) {
     let store = Store::open(directory.path(), Duration::from_secs(2));
     assert!(store.is_kept());
     let (log, queue) = AuditLog::start(store.clone(), limits, SinkSettings::default());

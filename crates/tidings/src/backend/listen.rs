@@ -65,7 +65,7 @@ impl NotificationStream {
             Self::Own(exchange) => loop {
                 match exchange.next().await {
                     Reply::Message(message) => return parse(&message).map(Some),
-                    Reply::Answer(_) | Reply::Cancelled => return Ok(None),
+                    Reply::Answer(_) | Reply::Forbidden { .. } | Reply::Cancelled => return Ok(None),
                     Reply::Opened | Reply::Interrupted(_) => {}
                 }
             },

@@ -45,6 +45,9 @@ pub(crate) struct ImportArgs {
     /// A client, or a file with `mcpServers` or the like; without it everything that is found is listed.
     #[arg(value_name = "CLIENT|FILE")]
     pub(crate) from: Option<String>,
+    /// After `docker`: a Docker MCP catalogue, such as ~/.docker/mcp/catalogs/docker-mcp.yaml.
+    #[arg(requires = "from")]
+    pub(crate) file: Option<PathBuf>,
     /// Also those of the client's file in this folder. It may have come with a clone: look at it first, with `--dry-run`.
     #[arg(long, requires = "from")]
     pub(crate) project: bool,

@@ -5,7 +5,10 @@ use clap::Command;
 /// What belongs together, in the order in which somebody needs it.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Serve", &["init", "serve", "stdio", "connect", "import", "open"]),
-    ("Servers", &["servers", "add", "remove", "enable", "disable", "restart", "upgrade", "login", "logout"]),
+    (
+        "Servers",
+        &["servers", "add", "remove", "enable", "disable", "restart", "catalogue", "upgrade", "login", "logout"],
+    ),
     ("Use what they offer", &["tools", "search", "call", "resources", "read", "watch", "prompts", "prompt"]),
     ("See what happens", &["changes", "status", "sessions", "clients", "subscriptions", "logs", "audit", "verify"]),
     ("Decide who may do what", &["token", "trust", "lock", "approvals", "approve", "reject", "explain"]),

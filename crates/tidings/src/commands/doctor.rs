@@ -2,6 +2,7 @@
 
 mod environment;
 mod finding;
+mod notify;
 mod servers;
 mod watches;
 
@@ -69,6 +70,7 @@ async fn examine(cli: &Cli) -> Vec<DoctorFinding> {
     findings.extend(servers::findings(cli, running.as_ref(), config.as_ref()).await);
     if let Some(config) = &config {
         findings.extend(watches::findings(config).await);
+        findings.extend(notify::findings(config, running.as_ref()).await);
     }
     findings
 }

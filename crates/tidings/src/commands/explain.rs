@@ -1,5 +1,9 @@
 //! `tidings explain`: whether somebody may see, use and follow an item, and which rule of `[policy]` decides.
 
+mod changes;
+
+use std::path::Path;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
@@ -13,7 +17,8 @@ use crate::failure::CommandFailure;
 pub(super) struct ExplainArgs<'a> {
     pub(super) who: &'a [String],
     pub(super) groups: &'a [String],
-    pub(super) item: &'a str,
+    pub(super) with: Option<&'a Path>,
+    pub(super) item: Option<&'a str>,
     pub(super) json: bool,
 }
 
@@ -23,9 +28,17 @@ pub(super) async fn run(cli: &Cli, args: &ExplainArgs<'_>) -> Result<(), Command
             "no gateway is running, and only one that runs knows what its servers have: tidings serve".into(),
         ));
     };
+    if let Some(file) = args.with {
+        return changes::run(&running, args, file).await;
+    }
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let (who, groups) = (args.who.join(","), args.groups.join(","));
-    let path = format!("explain?as={}&groups={}&item={}", encoded(&who), encoded(&groups), encoded(args.item));
+    let path = format!(
+        "explain?as={}&groups={}&item={}",
+        encoded(&who),
+        encoded(&groups),
+        encoded(args.item.unwrap_or_default())
+    );
     let explained = api(&running, &path).await?;
     match args.json {
         true => println!("{explained:#}"),
@@ -61,6 +74,9 @@ fn words(explained: &Value) -> String {
                 Some("default") => "no rule is about it, so the default decides".to_owned(),
                 Some("servers") => "this server is not among those of the token".to_owned(),
                 Some("built in") => "the server is built in, and rules are not about it".to_owned(),
+                Some("scope") => {
+                    format!("without the scope {}, rule \"{}\"", text(&verdict["scope"]), text(&verdict["rule"]))
+                }
                 Some("rule") => format!("rule \"{}\"", text(&verdict["rule"])),
                 _ => format!("rule \"{}\", by another spelling of the URI", text(&verdict["rule"])),
             };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tidings_client_setup::{
     ClientServer, FilePreview, FoundServers, ImportSource, KnownClient, UserPlaces, by_id, masked,
+    read_docker_catalogue,
 };
 use tidings_config::{ConfigSurroundings, EditError, ServerEdit};
 
@@ -16,9 +17,15 @@ use crate::failure::CommandFailure;
 use crate::settings;
 use crate::trust::TrustRecords;
 
+/// The word for a Docker MCP catalogue, which is no client.
+const DOCKER: &str = "docker";
+
 pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailure> {
     let places = client_files::places()?;
     let Some(from) = &args.from else { return list(cli, &places, args.json) };
+    if from == DOCKER || args.file.is_some() {
+        return docker(cli, args).await;
+    }
     let client = by_id(from);
     let sources = match client {
         Some(client) => client_sources(client, &places, args.project),
@@ -28,6 +35,34 @@ pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailu
         return Err(CommandFailure::Usage("--take is for the files of clients; name a client".to_owned()));
     }
     let found = client_files::read(cli, &sources);
+    let taken = take_over(cli, args, &found).await?;
+    if let Some(client) = client.filter(|_| args.take) {
+        take_away(cli, args, client, &places, &taken)?;
+    }
+    Ok(())
+}
+
+/// `tidings import docker FILE`.
+async fn docker(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailure> {
+    let (Some(DOCKER), Some(file)) = (args.from.as_deref(), &args.file) else {
+        let text = "write it as: tidings import docker FILE, where FILE is a Docker MCP catalogue";
+        return Err(CommandFailure::Usage(text.to_owned()));
+    };
+    if args.take {
+        return Err(CommandFailure::Usage("--take is for the files of clients; name a client".to_owned()));
+    }
+    let place = |error: &dyn std::fmt::Display| CommandFailure::Failed(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| place(&error))?;
+    let found = read_docker_catalogue(file, &text).map_err(|error| place(&error))?;
+    take_over(cli, args, &found).await.map(drop)
+}
+
+/// Writes what was found into the configuration, and says so.
+async fn take_over<'a>(
+    cli: &Cli,
+    args: &ImportArgs,
+    found: &'a FoundServers,
+) -> Result<ImportOutcome<'a>, CommandFailure> {
     // With `--config` that file is meant, whatever a running gateway serves.
     let running = DataDir::find(cli.data.as_deref())?.running().filter(|_| cli.config.is_none());
     let of_gateway = match &running {
@@ -39,12 +74,12 @@ pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailu
         Some(path) => path,
         None => settings::file_to_change(cli)?,
     };
-    let taken = ImportOutcome::new(&target, &found)?;
+    let taken = ImportOutcome::new(&target, found)?;
     let done = !args.dry_run && !taken.added.is_empty();
     if done {
         taken.write(cli, &target)?;
     }
-    taken.say(&target, &found, args)?;
+    taken.say(&target, found, args)?;
     match &running {
         Some(running) if done && has_file => manage::reload(running).await?,
         Some(_) if done => {
@@ -52,10 +87,7 @@ pub(super) async fn run(cli: &Cli, args: &ImportArgs) -> Result<(), CommandFailu
         }
         _ => {}
     }
-    if let Some(client) = client.filter(|_| args.take) {
-        take_away(cli, args, client, &places, &taken)?;
-    }
-    Ok(())
+    Ok(taken)
 }
 
 /// The files of a client. That of the folder may have been cloned, and what is imported is started: it has to be asked for.

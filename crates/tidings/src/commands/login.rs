@@ -69,6 +69,10 @@ fn finish(args: &LoginArgs, outcome: &Value) -> Result<(), CommandFailure> {
 }
 
 fn say_what_is_there(name: &str, server: &Value) {
+    if server["people"].is_object() {
+        // What the server lists for them is theirs to see, and not counted here.
+        return println!("Logged in to {name}, for yourself.");
+    }
     println!("Logged in to {name}: {}.", plural(server["tools"].as_u64().unwrap_or(0), "tool"));
 }
 

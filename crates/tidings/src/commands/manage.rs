@@ -6,6 +6,8 @@
 mod patience;
 mod pulling;
 
+pub(super) use patience::showing;
+
 use std::path::{Path, PathBuf};
 
 use http::{Method, StatusCode};

@@ -29,6 +29,7 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     };
     // The folder alone is served, whatever else the configuration names.
     config.watches.clear();
+    config.registries.clear();
     config.gateway.expose = tidings_config::ExposeSetting::All;
     config.gateway.registry_tools = tidings_config::RegistryToolsSetting::Off;
     config.gateway.page_size = PAGE;
@@ -48,7 +49,9 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
         search: Default::default(),
         keeps_first_sight: true,
         logins: None,
+        copies: Default::default(),
         access: None,
+        notify: None,
     };
     let store = stdio::store(cli).await;
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;

@@ -11,7 +11,9 @@ use tidings_admin::{AdminParts, CallDesk, LinkRequest, PageLinks};
 use tidings_config::{ListenAddress, ListenTarget, TlsSettings};
 use tidings_downstream::http::{self, EndpointListener, EndpointOptions, TlsEntrance, TlsFiles};
 use tidings_identity::Admission;
-use tidings_store::{HookTable, ServerTable};
+use tidings_login::TicketAsker;
+use tidings_outbound_hooks::OutboundHooks;
+use tidings_store::{HookTable, OutboundTable, RegistryTable, ServerTable};
 use tidings_sync::Lock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -22,9 +24,10 @@ use crate::data::{AnnouncedGateway, DataDir, SOCKET};
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::page::{self, PageParts, PageServer};
+use crate::registry_care::RegistryCare;
 use crate::server_log::LogTail;
 use crate::weight::ToolNames;
-use crate::{ending, feed, limits, logging, reload, secret, session_archive, settings, wiring};
+use crate::{ending, feed, limits, logging, reload, secret, server_card, session_archive, settings, wiring};
 use banner::WantedToken;
 
 /// How long a process that is about to leave may hold the store.
@@ -96,6 +99,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     // Only now known where the port was 0.
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);
+    let copies = RegistryTable::new(&store);
+    inputs.copies = copies.clone();
     inputs.search = wiring::search_tables(&store);
     let logins = wiring::open_logins(&store, Some(&data), vault.as_deref());
     if let Some(logins) = &logins {
@@ -103,13 +108,15 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     }
     inputs.logins = logins.clone();
     inputs.access = Some(access.clone());
+    let log = feed::log(store.clone());
+    let notify = OutboundHooks::new(log.clone(), OutboundTable::new(&store));
+    inputs.notify = Some(notify.clone());
     let prepared = wiring::prepare(cli, inputs, Some(&data))?;
     let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());
     let (consent, entries, desk) = (prepared.consent(), prepared.entries(), CallDesk::default());
     let hooks = tidings_admin::hooks(prepared.hooks());
     let archive = session_archive::of(&store);
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
-    let log = feed::log(store);
     let names = ToolNames::default();
     let gateway = prepared.start(None, Some(feed::journal(&log, names.clone())), trail);
     // What changes before this is weighed without the names of other servers' tools.
@@ -149,6 +156,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let wanted = has_tokens.then_some(wanted);
     eprint!("{}", banner::of(&url, &address, wanted, demo.as_ref(), link.as_deref()));
     say_what_is_missing(&data, &announced, not_kept);
+    let care =
+        RegistryCare { catalogue: entries.clone(), registry: registry.clone(), table: copies, changes: log.clone() };
+    let caring = tokio::spawn(care.run(stop.clone()));
     let reloading = tokio::spawn(reload::run(registry.clone(), consent, stop.clone()));
     let options = EndpointOptions {
         authenticator: access.clients.clone(),
@@ -161,13 +171,15 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     };
     let changes = registry.clone();
     let browsers = logins.clone().map(|logins| {
-        let admins = access.admins.clone();
+        let (clients, admins) = (access.clients.clone(), access.admins.clone());
         let asker_of = move |token: &str| {
+            let token = format!("Bearer {token}");
             // Tokens that are known already: a form in a browser asks no provider.
-            match admins.admit(Some(format!("Bearer {token}").as_bytes())) {
-                Admission::In(person) => person.is_admin().then(|| person.name.to_string()),
+            let known = [&admins, &clients].into_iter().find_map(|door| match door.admit(Some(token.as_bytes())) {
+                Admission::In(person) => Some(person),
                 _ => None,
-            }
+            });
+            known.map(|person| TicketAsker { name: person.name.to_string(), is_admin: person.is_admin() })
         };
         tidings_login::routes(logins, has_tokens.then(|| Arc::new(asker_of) as _))
     });
@@ -184,11 +196,14 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         connect: banner::connections(&url, &address, has_tokens),
         entries: Some(entries),
         desk,
+        hooks: Some(notify.clone()),
         clients: access.clients.clone(),
+        rules: crate::policy::of_text,
     };
     let mut others = tidings_admin::router(parts, access.admins.clone(), is_loopback && !has_tokens)
         .merge(hooks)
         .merge(access.metadata())
+        .merge(server_card::routes(&access.base))
         .merge(browsers.unwrap_or_default());
     if has_page {
         others = others.merge(page.router());
@@ -197,10 +212,13 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     // First: commands that come from now on must not find a gateway that is ending.
     drop(announced);
     let _ = reloading.await;
+    let _ = caring.await;
     gateway.shutdown().await;
     if let Some(logins) = logins {
         logins.close().await;
     }
+    // Before the log is: what it still gives is told by the next process.
+    notify.close().await;
     // Before the store is: a change under way either is kept there, or never happened.
     changes.close().await;
     // Last: the end of a server is a change that belongs in the log.

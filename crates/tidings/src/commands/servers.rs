@@ -119,7 +119,20 @@ fn counts(row: &Value) -> String {
     if let Some(held) = row["held"].as_u64().filter(|held| *held > 0) {
         there.push(format!("{held} held: tidings approvals"));
     }
+    there.extend(people(row));
     if there.is_empty() && row["state"] == "ready" { "offers nothing".to_owned() } else { there.join(", ") }
+}
+
+/// How many people are logged in, where each logs in for themselves.
+fn people(row: &Value) -> Option<String> {
+    let count = |key: &str| row["people"][key].as_u64();
+    let (logged_in, need_login) = (count("logged_in")?, count("need_login")?);
+    let people = |count: u64| if count == 1 { "1 person".to_owned() } else { format!("{count} people") };
+    Some(match need_login {
+        0 => format!("{} logged in", people(logged_in)),
+        1 => format!("{} logged in, 1 needs a login", people(logged_in)),
+        several => format!("{} logged in, {several} need a login", people(logged_in)),
+    })
 }
 
 /// What keeps a server from being of use, in one line.
@@ -177,6 +190,7 @@ fn everything(row: &Value, tools: &[String], paint: TerminalPaint) -> String {
         ("reached by", text("transport").filter(|transport| transport != "built-in")),
         ("protocol", protocol),
         ("connected", connects.map(|connects| format!("{connects} times since the gateway started"))),
+        ("people", people(row)),
         ("offers", Some(counts(row)).filter(|counts| !counts.is_empty())),
         ("tools", (!tools.is_empty()).then(|| harmless(&tools.join(", ")))),
         (

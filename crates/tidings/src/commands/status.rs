@@ -52,11 +52,27 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
             );
         }
     }
+    status["notify"].as_array().into_iter().flatten().for_each(print_notify);
     println!("  configuration  {}", text("config").unwrap_or("none"));
     if let Some(error) = text("config_error") {
         println!("\nThe configuration file has errors, so the one before is in use:\n{error}");
     }
     Ok(())
+}
+
+/// A URL that is told of changes.
+fn print_notify(hook: &Value) {
+    let line = |key: &str| crate::plain_text::line(hook[key].as_str().unwrap_or_default());
+    let (name, pending) = (line("name"), &hook["pending"]);
+    match hook["state"].as_str() {
+        Some("disabled") => {
+            println!(
+                "  notify         {name}: answered 410, so it is told nothing more; change its [[notify]] to try again"
+            )
+        }
+        Some("retrying") => println!("  notify         {name}: {pending} waiting, {}", line("error")),
+        _ => println!("  notify         {name}: {} delivered", hook["delivered"]),
+    }
 }
 
 /// How long ago a time in seconds since 1970 was, in the unit that fits.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tidings_config::{Config, ServerConfig};
 use tidings_downstream::stdio;
-use tidings_store::{ServerTable, Store};
+use tidings_store::{RegistryTable, ServerTable, Store};
 use tokio_util::sync::CancellationToken;
 
 use super::project;
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
+use crate::registry_care::RegistryCare;
 use crate::trust::Untrusted;
 use crate::weight::ToolNames;
 use crate::wiring::{GatewayInputs, PreparedGateway};
@@ -23,10 +24,15 @@ const PATIENCE: Duration = Duration::from_millis(300);
 pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli)?;
     settings::refuse(&loaded.config.unsuited_to_stdio())?;
+    if !loaded.config.notify.is_empty() {
+        // Each process of each client would tell the same.
+        tracing::warn!("[[notify]] is for `tidings serve`: nobody is told of changes by this process");
+    }
     let (store, vault) = (store(cli).await, loaded.config.vault.clone());
     let notice = loaded.found.is_none().then(|| loaded.untrusted.as_ref().map(not_trusted)).flatten();
     let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
     ground.search = wiring::search_tables(&store);
+    ground.copies = RegistryTable::new(&store);
     if let Some(dir) = project {
         add(&mut ground, &project::server(dir, Vec::new()))?;
     }
@@ -72,12 +78,16 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
+    let (copies, entries) = (RegistryTable::new(&store), prepared.entries());
     let log = feed::log(store);
     let (registry, logins) = (prepared.registry(), prepared.logins());
     let reloading = tokio::spawn(reload::follow(registry.clone(), prepared.consent(), stop.clone()));
+    let care = RegistryCare { catalogue: entries, registry: registry.clone(), table: copies, changes: log.clone() };
+    let caring = tokio::spawn(care.run(stop.clone()));
     let names = ToolNames::default();
     let journal = feed::journal(&log, names.clone());
-    let serving = stdio::serve(standard::input(), standard::output(), stop.clone(), move |first| {
+    let principal = prepared.only_client();
+    let serving = stdio::serve(standard::input(), standard::output(), principal, stop.clone(), move |first| {
         if let Err(failure) = prepared.come_through(first.gateways) {
             // Nothing may be started, not even to say so: the gateway that asks shows what stands on standard error.
             eprintln!("{failure}");
@@ -92,6 +102,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     tokio::spawn(serving).await.map_err(CommandFailure::failed)?;
     stop.cancel();
     let _ = reloading.await;
+    let _ = caring.await;
     registry.close().await;
     if let Some(logins) = logins {
         logins.close().await;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidings_store::{
-    AuditClock, AuditEntry, AuditLimits, AuditLog, Checkpoint, LogReport, SinkSettings, Store, StoreError,
-    VerifyReport, verify,
+    AuditLimits, AuditLog, Checkpoint, LogReport, SinkSettings, Store, StoreError, VerifyReport, verify,
 };
 
 use super::terminal::harmless;
@@ -127,24 +126,8 @@ async fn sign(data: &DataDir) -> Result<String, CommandFailure> {
     }
     // What is kept is for the gateway to decide, which knows the configuration.
     let limits = AuditLimits { max_age: Duration::MAX, max_records: u64::MAX, max_bytes: u64::MAX, max_waiting: 0 };
-    let (log, _queue) = AuditLog::start::<Nothing>(store, limits, SinkSettings::default());
+    let (log, _queue) = AuditLog::start::<()>(store, limits, SinkSettings::default());
     let checkpoint = log.checkpoint().await.map_err(CommandFailure::failed)?;
     log.close().await;
     serde_json::to_string(&checkpoint).map_err(CommandFailure::failed)
-}
-
-/// There is nothing else to write.
-#[derive(Debug)]
-enum Nothing {}
-
-impl AuditEntry for Nothing {
-    type Memo = ();
-
-    fn weight(&self) -> usize {
-        match *self {}
-    }
-
-    fn write(self, _: &mut AuditClock, (): &mut (), _: &mut Vec<u8>) -> u64 {
-        match self {}
-    }
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tidings_inventory::RegistryChange;
 use tidings_page::{AddScreen, EntryView};
-use tidings_server_catalog::{EntryCatalogue as _, ExtraKeys, default_prefix, server_keys};
+use tidings_server_catalog::{EntryCatalogue as _, ExtraKeys, default_prefix};
 
 use super::actions::to;
 use super::entrance::{SentForm, Visitor};
@@ -99,9 +99,8 @@ async fn wanted(page: &PageServer, form: &SentForm) -> Result<(String, Value), S
     let given = |variable: &str| form.get(&format!("env.{variable}"));
     let environment = entry.variables.iter().filter(|variable| !given(&variable.name).is_empty());
     let environment = environment.map(|variable| (variable.name.clone(), given(&variable.name).to_owned())).collect();
-    let wishes = ExtraKeys { args: words(form.get("args")), environment };
-    let keys =
-        server_keys(&entry, &wishes, &|name| std::env::var_os(name).is_some()).map_err(|error| error.to_string())?;
+    let wishes = ExtraKeys { args: words(form.get("args")), environment, kind: None };
     let name = if name.is_empty() { default_prefix(&entry.id) } else { name.to_owned() };
+    let keys = page.0.entries.keys(entry, wishes).await.map_err(|error| error.to_string())?;
     Ok((name, keys))
 }

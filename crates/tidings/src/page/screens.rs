@@ -83,7 +83,7 @@ pub(super) async fn feed(
             && filter.severity.is_none_or(|severity| severity == change.severity);
         fits.then_some(change)
     };
-    let shell = page.shell(visitor.form_token).await;
+    let mut shell = page.shell(visitor.form_token).await;
     // Without a filter every row fits: one more than is shown says whether there are older ones.
     let first = if filter == FeedFilter::default() { ROWS + 1 } else { BATCH };
     let (changes, older) = match newest_first(query.before(), &page.0.changes, first, fit).await {
@@ -93,6 +93,8 @@ pub(super) async fn feed(
             return html(StatusCode::SERVICE_UNAVAILABLE, page);
         }
     };
+    // What is shown is not new, also where it came after the number was asked for.
+    shell.last_change = changes.first().map_or(0, |change| change.seq).max(shell.last_change);
     let servers = views::server_names(&page);
     let (newest, demo) = (query.before().is_none(), page.0.demo.clone());
     html(StatusCode::OK, FeedScreen { changes, filter, servers, older, newest, demo }.page(&shell))

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tidings_engine::CommitNotices;
 use tidings_page::{
     BeliefView, CallRow, ChangeView, ChangedFieldView, ChangedItemView, ClientEventView, ClientView, HeldDefinition,
-    NoticeCounts, NoticesView, ServerView, ToldView, ToolView,
+    NoticeCounts, NoticesView, SERVER_CHOICES, ServerView, ToldView, ToolView,
 };
 use tidings_proto::{ListKind, Topic};
 use tidings_store::{ChangeRecord, ChangeRow, FieldChange};
@@ -93,10 +93,14 @@ fn field(change: FieldChange) -> ChangedFieldView {
     }
 }
 
-/// The names of all servers.
-pub(super) fn server_names(page: &PageServer) -> Vec<String> {
-    let all = tidings_admin::server_states(&page.0.gateway, &page.0.registry.state());
-    all.into_iter().map(|(name, _)| name).collect()
+/// The names of all servers, if they are few enough to choose from.
+pub(super) fn server_names(page: &PageServer) -> Option<Vec<String>> {
+    let (kept, running) = (page.0.registry.state(), page.0.gateway.catalogue().borrow().servers.len());
+    if kept.servers.len().max(running) > SERVER_CHOICES {
+        return None;
+    }
+    let all = tidings_admin::server_states(&page.0.gateway, &kept);
+    (all.len() <= SERVER_CHOICES).then(|| all.into_iter().map(|(name, _)| name).collect())
 }
 
 /// Servers as the API describes them, with how long their last calls took.
@@ -130,6 +134,10 @@ pub(super) fn servers(page: &PageServer, described: &[Value], mut calls: RecentC
             failed_lists: failed.collect(),
             held: count("held"),
             has_login: page.0.logins.is_some(),
+            people: server["people"].is_object().then(|| {
+                let count = |key: &str| usize::try_from(server["people"][key].as_u64().unwrap_or_default());
+                (count("logged_in").unwrap_or_default(), count("need_login").unwrap_or_default())
+            }),
             calls: calls.take(&name),
             name,
         }

@@ -6,15 +6,31 @@ use tidings_builtin::StartConsent;
 use tidings_config::{Config, RegistryToolsSetting};
 use tidings_engine::{ServerPlan, Source};
 use tidings_inventory::ServerRegistry;
-use tidings_server_catalog::LocalCatalogue;
+use tidings_server_catalog::{LocalCatalogue, RegistryAccess};
+use tidings_store::RegistryTable;
 use tidings_upstream::LinkConnector;
 
 use super::built_in;
+use crate::data::DataDir;
 use crate::failure::CommandFailure;
+use crate::registry_http::RegistryHttp;
 
 /// Reads the catalogue of servers that could be added, from the starter set and the user's file.
-pub(super) fn prepare(config: &Config) -> Result<Arc<LocalCatalogue>, CommandFailure> {
-    let entries = LocalCatalogue::open(config.gateway.catalogue.as_deref()).map_err(|fault| {
+/// Registries are asked later; `table` keeps what they said, and `data` what is run of it.
+pub(super) fn prepare(
+    config: &Config,
+    table: &RegistryTable,
+    data: Option<&DataDir>,
+) -> Result<Arc<LocalCatalogue>, CommandFailure> {
+    let access = (!config.registries.is_empty()).then(|| RegistryAccess {
+        registries: config.registries.clone(),
+        table: table.clone(),
+        fetcher: Arc::new(RegistryHttp::new(&config.registries)),
+        bundles: data
+            .map_or_else(|| std::env::temp_dir().join("tidings"), |data| data.path().to_path_buf())
+            .join("bundles"),
+    });
+    let entries = LocalCatalogue::open(config.gateway.catalogue.as_deref(), access).map_err(|fault| {
         let place = config.place_of("gateway.catalogue").map(|place| format!("{place}: ")).unwrap_or_default();
         CommandFailure::Failed(format!("{place}gateway.catalogue: {fault}"))
     })?;

@@ -3,6 +3,7 @@
 //! That nothing is said is shown by what is said next: a real change of another kind, and nothing before it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alone;
 mod begin;
 mod changes;
 mod discovery;

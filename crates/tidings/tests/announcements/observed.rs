@@ -267,3 +267,67 @@ async fn a_line_without_end_on_standard_error_is_cut() {
     assert!(line.len() < 9_000 && line.contains("bytes more"), "{} bytes", line.len());
     gateway.stderr().wait_for("the next line", |line| line.contains("INFO short")).await;
 }
+
+/// The names of metrics in a text.
+fn metrics_in(text: &str) -> std::collections::BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '_'));
+    words.filter(|word| word.starts_with("tidings_")).map(str::to_owned).collect()
+}
+
+// reach 7
+#[tokio::test]
+async fn calls_are_counted_by_server_and_tool_and_the_dashboard_names_what_there_is() {
+    let (one, two) = (full().stdio().await, full().modern_only().http().await);
+    let gateway = quick().server("one", &one).server("two", &two).serve().await;
+    for client in [gateway.client().connect().await, gateway.client().modern().connect().await] {
+        client.call_tool("one__echo", json!({})).await.result();
+        client.call_tool("two__echo", json!({})).await.result();
+        client.request("prompts/get", json!({"name": "two__p"})).await.result();
+        client.request("resources/read", json!({"uri": "one+file:///r"})).await.result();
+    }
+    one.remove_tool("echo");
+    let client = gateway.client().connect().await;
+    client.call_tool("one__echo", json!({})).await.error();
+    let count = async |series: &str| gateway.metric(series).await;
+    let calls = r#"tidings_calls_total{server="one",method="tools/call",outcome="#;
+    assert_eq!(count(&format!("{calls}\"answered\"}}")).await, Some(2.0));
+    assert_eq!(count(&format!("{calls}\"error\"}}")).await, Some(1.0));
+    assert_eq!(count(r#"tidings_call_seconds_count{server="two",method="prompts/get"}"#).await, Some(2.0));
+    assert_eq!(count(r#"tidings_tool_calls_total{server="two",tool="echo",outcome="answered"}"#).await, Some(2.0));
+    assert_eq!(count(r#"tidings_tool_call_seconds_count{server="one",tool="echo"}"#).await, Some(3.0));
+    assert_eq!(count(r#"tidings_call_seconds_count{server="one",method="prompts/get"}"#).await, None, "never called");
+
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let read = |file: &str| std::fs::read_to_string(format!("{docs}/{file}")).unwrap();
+    let (_, live) = gateway.get("/metrics").await;
+    let (live, documented) = (metrics_in(&live), metrics_in(&read("metrics.md")));
+    let shown = metrics_in(&read("grafana/tidings.json"));
+    assert!(shown.len() > 10, "{shown:?}");
+    for name in &shown {
+        assert!(live.contains(name), "{name} is not in /metrics");
+        let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        assert!(documented.contains(name) || documented.contains(family), "{name} is not in docs/metrics.md");
+    }
+}
+
+// reach 4
+#[tokio::test]
+async fn the_gateway_has_a_card_that_names_no_server() {
+    let server = full().stdio().await;
+    let gateway = quick().server("hidden", &server).serve().await;
+    let (status, card) = gateway.get("/mcp/server-card").await;
+    let card: serde_json::Value = serde_json::from_str(&card).unwrap();
+    assert_eq!((status, &card["name"]), (200, &json!("dev.tidings/gateway")));
+    let remote = &card["remotes"][0];
+    assert_eq!((&remote["type"], &remote["url"]), (&json!("streamable-http"), &json!(gateway.url())));
+    let hello = Client::http(remote["url"].as_str().unwrap()).modern().connect().await;
+    let supported = hello.request("server/discover", json!({})).await.result()["supportedVersions"].clone();
+    for version in supported.as_array().unwrap() {
+        assert!(remote["supportedProtocolVersions"].as_array().unwrap().contains(version), "{card}");
+    }
+    let (status, catalogue) = gateway.get("/.well-known/ai-catalog.json").await;
+    let catalogue: serde_json::Value = serde_json::from_str(&catalogue).unwrap();
+    assert_eq!((status, &catalogue["entries"][0]["type"]), (200, &json!("application/mcp-server-card+json")));
+    assert_eq!(catalogue["entries"][0]["url"], format!("{}/server-card", gateway.url()));
+    assert!(!format!("{card}{catalogue}").contains("hidden"));
+}

@@ -1,7 +1,7 @@
 //! Limits of `[limits]`: so many in a time and at a time, each person by themselves.
 
 use serde_json::json;
-use tidings_testkit::{Gate, Server};
+use tidings_testkit::{Gate, Gateway, Server};
 
 use crate::policies::people;
 use crate::{both_eras, quick};
@@ -79,4 +79,30 @@ async fn a_place_among_those_that_run_is_given_back() {
     gate.open();
     assert_eq!(first.finish().await.text(), "done");
     assert_eq!(modern.call_tool("slow", json!({})).await.text(), "done");
+}
+
+// identity 4: one person at a pipe is counted like everybody else
+#[tokio::test]
+async fn limits_hold_on_standard_input() {
+    let limits = "[limits]\nprincipal = { rate = \"2/h\" }\n[[limits.rule]]\nname = \"greetings\"\nwho = [\"*\"]\n\
+                  what = [\"crm/greet\"]\nper_day = 1\n";
+    let crm = Server::builder("crm").echo("echo").prompt("greet", |call| async move { call.ok_message("hi") });
+    let crm = crm.stdio().await;
+    for modern in [false, true] {
+        let client = Gateway::builder().toml(limits).server("crm", &crm).stdio();
+        let client = if modern { client.modern() } else { client }.connect().await;
+        assert!(client.request("prompts/get", json!({"name": "greet"})).await.response().error().is_null());
+        let refused = client.request("prompts/get", json!({"name": "greet"})).await;
+        assert_eq!(refused.error_code(), 429, "{refused:?}");
+        assert!(refused.error()["message"].as_str().unwrap().contains("\"greetings\""), "{refused:?}");
+        assert_eq!(client.call_tool("echo", json!({})).await.result()["isError"], json!(null));
+        let refused = client.call_tool("echo", json!({})).await;
+        assert_eq!(refused.result()["isError"], json!(true), "{refused:?}");
+        assert!(refused.text().starts_with("over the limit \"principal\" (2 in 3600 s)"), "{}", refused.text());
+    }
+    // Nobody is counted without limits.
+    let client = Gateway::builder().server("crm", &crm).stdio().connect().await;
+    for _ in 0..5 {
+        assert_eq!(client.call_tool("echo", json!({})).await.result()["isError"], json!(null));
+    }
 }

@@ -335,6 +335,56 @@ async fn other_rules_are_told_to_those_whose_view_they_change() {
     }
 }
 
+const MANY: usize = 1_000;
+
+// identity 8.9: the same with a thousand clients, half of them in the group that loses a tool
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_clients_are_told_of_other_rules_by_group() {
+    raise_open_files();
+    let crm = crm().stdio().await;
+    let other = Server::builder("other").echo("echo").stdio().await;
+    let gateway = quick(&people(&[("ada", "support"), ("dan", "dev")])).server("crm", &crm).server("other", &other);
+    let gateway = gateway.serve().await;
+    let (mut support, mut dev) = (Vec::new(), Vec::new());
+    for number in 0..MANY {
+        let (token, group) = if number % 2 == 0 { ("ada", &mut support) } else { ("dan", &mut dev) };
+        let client = with_token(gateway.client().modern(), token).connect().await;
+        let listen = follow(&client).await;
+        group.push((client, listen));
+    }
+    let begun = std::time::Instant::now();
+    let rule = "[[policy.rule]]\nwho = [\"group:support\"]\ndeny = [\"crm/delete_customer\"]\n";
+    gateway.rewrite_config(&with_rules(&gateway, rule));
+    for (client, _) in &support {
+        hear(client, "tools", 1).await;
+    }
+    println!("{} clients were told {} ms after the file was saved", support.len(), begun.elapsed().as_millis());
+    // Something that all of them see: it is the first that the others hear, and the second of those.
+    other.put_tool(Tool::text_tool("news", "new"));
+    assert!(other.list_changed("tools") > 0);
+    for (client, _) in &dev {
+        hear(client, "tools", 1).await;
+    }
+    for (client, _) in &support {
+        hear(client, "tools", 2).await;
+    }
+    let count = |clients: &[(Client, PendingExchange)], kind: &str| -> usize {
+        clients.iter().map(|(client, _)| told(client, kind)).sum()
+    };
+    assert_eq!((count(&support, "tools"), count(&dev, "tools")), (MANY, MANY / 2));
+    for kind in ["prompts", "resources"] {
+        assert_eq!((count(&support, kind), count(&dev, kind)), (0, 0));
+    }
+}
+
+/// Each client has a connection; many machines let a program have 1,024 files.
+pub(crate) fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("room for the connections");
+}
+
 // identity 3: attack by a reload in the middle of a listen
 #[tokio::test]
 async fn who_follows_what_is_denied_later_hears_no_more_of_it() {

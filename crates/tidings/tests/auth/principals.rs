@@ -7,8 +7,8 @@ use crate::policies::people;
 use crate::{quick, with_token};
 
 /// Calls of each person, as many at a time as there are in a round.
-const ROUNDS: usize = 25;
-const AT_ONCE: usize = 10;
+const ROUNDS: usize = 50;
+const AT_ONCE: usize = 20;
 
 /// Whose call a message says that it belongs to.
 fn named(message: &ReceivedMessage) -> Option<Value> {
@@ -21,9 +21,19 @@ fn named(message: &ReceivedMessage) -> Option<Value> {
     }
 }
 
-// identity 8.10: questions, logs and progress of two principals over one shared server
+// identity 8.10: questions, logs and progress of two principals over one shared server, and over a link of each
 #[tokio::test]
 async fn what_belongs_to_the_call_of_one_person_reaches_nobody_else() {
+    nobody_is_told_of_anothers_call("").await;
+}
+
+// identity 5, 8.10
+#[tokio::test]
+async fn what_belongs_to_the_call_of_one_person_reaches_nobody_else_over_links_of_their_own() {
+    nobody_is_told_of_anothers_call("isolation = \"principal\"\n").await;
+}
+
+async fn nobody_is_told_of_anothers_call(keys: &str) {
     let work = Server::builder("crm").tool("work", |call| async move {
         let who = call.argument("who");
         call.log("info", json!({ "who": who }));
@@ -35,7 +45,7 @@ async fn what_belongs_to_the_call_of_one_person_reaches_nobody_else() {
         call.ok_text(&format!("{who} {answer:?}"))
     });
     let crm = work.http().await;
-    let gateway = quick(&people(&[("ada", "support"), ("dan", "dev")])).server("crm", &crm).serve().await;
+    let gateway = quick(&people(&[("ada", "support"), ("dan", "dev")])).server_with("crm", &crm, keys).serve().await;
     let mut clients = Vec::new();
     for who in ["ada", "dan"] {
         let client = gateway.client().capabilities(json!({"elicitation": {}}));

@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use crate::{auth, follow, full, quick, with_token};
 
 /// An identity provider with one key at a time.
-struct Provider {
-    issuer: String,
+pub(crate) struct Provider {
+    pub(crate) issuer: String,
     state: Arc<ProviderState>,
 }
 
@@ -44,7 +44,7 @@ fn now() -> u64 {
 }
 
 impl Provider {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(ProviderState {
@@ -80,7 +80,7 @@ impl Provider {
     }
 
     /// A token for the gateway, with these claims in the place of the usual ones.
-    fn token(&self, gateway: &Gateway, claims: &Value) -> String {
+    pub(crate) fn token(&self, gateway: &Gateway, claims: &Value) -> String {
         self.token_as(gateway, None, claims)
     }
 
@@ -97,7 +97,7 @@ impl Provider {
         format!("{message}.{}", encoded(key.1.sign(&SystemRandom::new(), message.as_bytes()).unwrap()))
     }
 
-    fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         format!("[auth]\njwt = {{ issuer = {:?}, scopes = [\"mcp\"], admin = [\"group:ops\"] }}\n", self.issuer)
     }
 }
@@ -135,7 +135,7 @@ impl ProviderState {
     }
 }
 
-fn bearing(client: ClientBuilder, token: &str) -> ClientBuilder {
+pub(crate) fn bearing(client: ClientBuilder, token: &str) -> ClientBuilder {
     client.header("authorization", &format!("Bearer {token}"))
 }
 

@@ -4,7 +4,9 @@
 mod api;
 mod clients;
 mod command;
+mod departures;
 mod feed;
+mod notify;
 mod page;
 mod restarts;
 mod stream;

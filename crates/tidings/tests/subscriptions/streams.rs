@@ -115,7 +115,7 @@ async fn a_change_that_a_server_says_on_the_stream_of_a_call_is_told_though_nobo
         three()
             // Goes on after it was cancelled, as servers may.
             .tool("late", move |call| async move {
-                call.open_stream();
+                call.progress(1);
                 call.cancelled().await;
                 call.notify(UPDATED, about("file:///a"));
                 call.ok_text("late")
@@ -134,8 +134,10 @@ async fn a_change_that_a_server_says_on_the_stream_of_a_call_is_told_though_nobo
     subscribe(&client, "one+file:///a").await;
     subscribe(&client, "one+file:///b").await;
     server.wait_for_method(SUBSCRIBE, 2).await;
-    let pending = client.start("tools/call", json!({"name": "one__late", "arguments": {}}));
-    server.wait_for_method("tools/call", 1).await;
+    let call = json!({"name": "one__late", "arguments": {}, "_meta": {"progressToken": "late"}});
+    let mut pending = client.start("tools/call", call);
+    // From here on the gateway has the stream of the call; of one that was cancelled before that there is nothing to read on.
+    pending.next_method("notifications/progress").await;
     client.cancel(&pending).await;
     assert_eq!(told.next_method(UPDATED).await.params()["uri"], "one+file:///a");
     server.list_changed("prompts");

@@ -1,6 +1,6 @@
 //! `tidings doctor --config X` beside a gateway that serves something else.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidings_testkit::{Server, TempDir};
 
 use crate::{quick, stdout};
@@ -34,4 +34,27 @@ async fn a_named_file_is_examined_and_not_what_the_gateway_beside_it_serves() {
         1,
         "the gateway's own file: its servers are asked, not started again: {report:#}"
     );
+}
+
+// reach 4
+#[tokio::test]
+async fn servers_with_apps_are_recommended_alone_where_there_are_others() {
+    let tool =
+        json!({"name": "show", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": "ui://a/page"}}});
+    let apps = Server::builder("apps").tool_def(tool, |call| async move { call.ok_text("") }).stdio().await;
+    let plain = Server::builder("plain").echo("echo").stdio().await;
+    let findings = async |gateway: tidings_testkit::GatewayBuilder| {
+        let gateway = gateway.serve().await;
+        let output = gateway.command(&["doctor", "--json"]).await;
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let is_about = |finding: &&Value| finding["remedy"].as_str().is_some_and(|remedy| remedy.contains("/mcp/s/"));
+        let found: Vec<Value> = report["findings"].as_array().unwrap().iter().filter(is_about).cloned().collect();
+        (found, gateway.base_url().to_owned())
+    };
+    let (found, base) = findings(quick().server("my-apps", &apps).server("plain", &plain)).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((&found[0]["about"], &found[0]["level"]), (&json!("server my-apps"), &json!("note")));
+    assert!(found[0]["remedy"].as_str().unwrap().ends_with(&format!("{base}/mcp/s/my-apps")), "{found:?}");
+    let (found, _) = findings(quick().server("my-apps", &apps)).await;
+    assert!(found.is_empty(), "it is served as it is already: {found:?}");
 }

@@ -129,7 +129,7 @@ impl HttpCall {
             && !self.is_about_session(&answer, &state)
         {
             // Once, and only with a newer token: a refusal for its credentials means that the server did not read it.
-            state = self.shared.credentials_refused(&state, &answer).await?;
+            state = self.shared.credentials_refused(&state, (answer.status(), answer.headers())).await?;
             let headers = self.shared.call_headers(&state, &again);
             answer = self.shared.send(self.shared.request(Verb::POST, headers, again.bytes)).await?;
         }
@@ -149,7 +149,7 @@ impl HttpCall {
             return match session_refused(state, status).filter(|_| self.is_about_session(&answer, state)) {
                 Some(error) => Ok(CallEvent::Refused { answer: None, error }),
                 // There may be a newer token by now, but what was sent is gone.
-                None => match self.shared.credentials_refused(state, &answer).await {
+                None => match self.shared.credentials_refused(state, (answer.status(), answer.headers())).await {
                     Ok(_) => Err(LinkError::Unauthorized(status.as_u16())),
                     Err(error) => Err(error),
                 },

@@ -2,7 +2,8 @@
 //!
 //! A connection serves one request at a time. It is kept when the answer has been read to its end, and closed when the
 //! answer is dropped before: to a server that is how a request is cancelled. The ready-made pool of hyper-util does the
-//! same with a task of its own for every answer, which costs more than all that the gateway does for a call.
+//! same with a task of its own for every answer, which costs more than all that the gateway does for a call. A connection that is kept has
+//! no task either: that its server closed it is found when it is taken out again.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -11,14 +12,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderMap, HeaderValue};
+use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use http::uri::{Authority, Scheme};
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, Version};
 use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
 use tidings_sync::Lock;
 use tokio::net::UnixStream;
@@ -26,6 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::Service as _;
 
 use super::dial::TlsOrPlain;
+use super::driven::DrivenConnection;
 use crate::{LinkError, ShownUrl};
 
 /// How long to wait for a connection, TLS included.
@@ -96,14 +96,6 @@ struct IdleConnection {
     since: Instant,
 }
 
-/// A connection, with the task that drives it.
-struct DrivenConnection {
-    sender: SendRequest<Full<Bytes>>,
-    /// How long it may be unused and still be good.
-    kept_for: Duration,
-    _driver: AbortOnDropHandle<()>,
-}
-
 impl ConnectionPool {
     pub(super) fn new(connector: TlsOrPlain) -> Arc<Self> {
         Arc::new(Self { connector, socket: None, state: Lock::default() })
@@ -144,18 +136,20 @@ impl ConnectionPool {
                 },
             };
             // A connection that was kept may be closed by now. What was not sent is sent on another; never what was.
-            match connection.sender.ready().await {
+            match connection.ready().await {
                 Ok(()) => {}
                 // Of those that were kept, any number may be closed; only a new one that breaks is a sign.
                 Err(_) if !fresh || std::mem::take(&mut once_more) => continue,
                 Err(error) => return Err(LinkError::Unreachable(innermost(&error))),
             }
-            match connection.sender.try_send_request(request).await {
+            match connection.send(request).await {
                 Ok(answer) => {
                     // A server says it in every answer; once is enough.
                     if fresh {
                         connection.kept_for = kept_for(answer.headers());
                     }
+                    connection.may_close =
+                        answer.version() != Version::HTTP_11 || answer.headers().contains_key(CONNECTION);
                     let lease = ConnectionLease { pool: Arc::downgrade(self), to: Arc::clone(to), connection };
                     return Ok(answer.map(|incoming| HttpBody::new(incoming, lease)));
                 }
@@ -170,28 +164,37 @@ impl ConnectionPool {
         }
     }
 
-    /// A connection that is kept, if possible one that is ready at once.
+    /// A connection that is kept and still open.
     fn take(&self, to: &HttpDestination) -> Option<DrivenConnection> {
-        let idle = &mut self.state().idle;
         // A request that crosses the close of its connection is lost, and no one can tell whether it was run.
         let is_good = |idle: &IdleConnection| {
             let kept_for = idle.connection.kept_for;
             // Where the server names no shorter time, `tend` closes it soon enough, and no clock is read here, on the
             // path of a call.
-            !idle.connection.sender.is_closed() && (kept_for == IDLE || idle.since.elapsed() < kept_for)
+            kept_for == IDLE || idle.since.elapsed() < kept_for
         };
-        let fits = |idle: &IdleConnection| idle.to.leads_where(to) && is_good(idle);
-        // The youngest first: servers close the oldest without a word.
-        let ready = idle.iter().rposition(|kept| kept.connection.sender.is_ready() && fits(kept));
-        let place = ready.or_else(|| idle.iter().rposition(fits))?;
-        // Order does not matter much, and moving all others for it would.
-        Some(idle.swap_remove(place).connection)
+        loop {
+            let mut kept = {
+                let idle = &mut self.state().idle;
+                // The youngest first: servers close the oldest without a word.
+                let place = idle.iter().rposition(|kept| kept.to.leads_where(to) && is_good(kept))?;
+                // Order does not matter much, and moving all others for it would.
+                idle.swap_remove(place).connection
+            };
+            // Outside the lock: this reads from the socket, and a server that closed it is noticed here.
+            if kept.settle() {
+                return Some(kept);
+            }
+        }
     }
 
-    fn keep(self: &Arc<Self>, to: Arc<HttpDestination>, connection: DrivenConnection) {
+    fn keep(self: &Arc<Self>, to: Arc<HttpDestination>, mut connection: DrivenConnection) {
+        // One whose server asked to close it is dropped here, which does so. The others are looked at when they are taken out.
+        if connection.may_close && !connection.settle() {
+            return;
+        }
         let mut state = self.state();
-        // Dropped here, which closes it.
-        if connection.sender.is_closed() || state.idle.len() >= KEPT || state.closed {
+        if state.idle.len() >= KEPT || state.closed {
             return;
         }
         state.idle.push(IdleConnection { to, connection, since: Instant::now() });
@@ -219,24 +222,15 @@ impl ConnectionPool {
             if let Some(socket) = &self.socket
                 && let Ok(stream) = UnixStream::connect(socket).await
             {
-                return DrivenConnection::begin(TokioIo::new(stream)).await;
+                return DrivenConnection::begin(TokioIo::new(stream), IDLE)
+                    .await
+                    .map_err(|error| DialError::of(&error));
             }
             let io = connector.call(url.clone()).await.map_err(|error| DialError::Broken(innermost(&*error)))?;
-            DrivenConnection::begin(io).await
+            DrivenConnection::begin(io, IDLE).await.map_err(|error| DialError::of(&error))
         };
         let late = || DialError::Late(format!("no connection within {} s", CONNECT.as_secs()));
         tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| Err(late()))
-    }
-}
-
-impl DrivenConnection {
-    async fn begin<S: Read + Write + Unpin + Send + 'static>(io: S) -> Result<Self, DialError> {
-        let (sender, connection) = handshake(io).await.map_err(|error| DialError::Broken(innermost(&error)))?;
-        // Ends with the sender, or when the server closes the connection.
-        let driver = tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        Ok(Self { sender, kept_for: IDLE, _driver: AbortOnDropHandle::new(driver) })
     }
 }
 
@@ -260,7 +254,7 @@ async fn tend(pool: Weak<ConnectionPool>) {
         // Weak: the task must not keep a pool that nobody uses.
         let Some(pool) = pool.upgrade() else { return };
         let mut state = pool.state();
-        state.idle.retain(|kept| !kept.connection.sender.is_closed() && kept.since.elapsed() < IDLE);
+        state.idle.retain_mut(|kept| kept.since.elapsed() < IDLE && kept.connection.settle());
         let Some(oldest) = state.idle.iter().map(|kept| kept.since).min() else {
             // Under the lock: whoever keeps a connection from now on starts another task.
             let _ended = state.tending.take().map(AbortOnDropHandle::detach);
@@ -280,6 +274,10 @@ enum DialError {
 }
 
 impl DialError {
+    fn of(error: &hyper::Error) -> Self {
+        Self::Broken(innermost(error))
+    }
+
     fn into_error(self) -> LinkError {
         let (Self::Broken(reason) | Self::Late(reason)) = self;
         LinkError::Unreachable(reason)
@@ -336,7 +334,12 @@ impl http_body::Body for HttpBody {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        let Self { incoming, lease } = &mut *self;
+        let polled = match lease {
+            Some(lease) => lease.connection.poll_driven(cx, |_, quiet| Pin::new(&mut *incoming).poll_frame(quiet)),
+            // Given back, so all of it is here.
+            None => Pin::new(incoming).poll_frame(cx),
+        };
         match &polled {
             Poll::Ready(None) => self.release(),
             // Known with the last frame: the next call finds the connection without another poll of this body.

@@ -151,7 +151,7 @@ impl PushStream {
             }
             StatusCode::UNAUTHORIZED if answer.headers().contains_key(WWW_AUTHENTICATE) => {
                 // Opened again with the newer token, if there is one.
-                return match self.shared.credentials_refused(&state, &answer).await {
+                return match self.shared.credentials_refused(&state, (answer.status(), answer.headers())).await {
                     Ok(_) => PushEnd::Failed,
                     Err(LinkError::Unauthorized(_)) => PushEnd::Unsupported,
                     Err(error) => self.failed(&error),

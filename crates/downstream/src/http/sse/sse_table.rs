@@ -7,7 +7,7 @@ use tidings_engine::Principal;
 use tidings_sync::Lock;
 
 use super::SseClient;
-use crate::http::sessions::random_id;
+use crate::http::sessions::{is_theirs, random_id};
 
 /// All open streams. Each has a seat among the sessions (`HttpSessions::take_seat`), which bounds them.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl SseSessions {
 
     /// The client of this person with this id. Somebody else's is none: the id is not proof of anything.
     pub(super) fn get(&self, id: &str, principal: &Principal) -> Option<Arc<SseClient>> {
-        self.lock().get(id).filter(|client| client.principal == *principal).cloned()
+        self.lock().get(id).filter(|client| is_theirs(&client.principal, principal)).cloned()
     }
 
     pub(super) fn remove(&self, id: &str) {

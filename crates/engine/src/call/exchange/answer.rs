@@ -12,6 +12,7 @@ use tidings_wire::{Frame, FrameKind};
 use super::{Exchange, Stage};
 use crate::call::routing::Routed;
 use crate::client::session::Caller;
+use crate::servers::server_pool::uris_for;
 
 impl Exchange {
     pub(super) fn translate(&self, frame: &Frame) -> ClientAnswer {
@@ -40,8 +41,9 @@ impl Exchange {
     ) -> ClientAnswer {
         let server = &routed.server;
         // Whose name modern results carry, where it is not the server's own.
-        let names_us = self.router.pool.passthrough.is_none() && self.caller.era() == Era::Modern;
-        let alone = self.router.pool.passthrough == Some(server.id);
+        let (pool, asker) = (&self.router.pool, self.caller.principal());
+        let names_us = self.caller.era() == Era::Modern && !pool.has_passthrough(asker);
+        let alone = pool.is_passthrough(asker, server);
         // Bound to the principal, the name and the arguments, so that a client can not take a state to another tool.
         let seal = |inner: &str| match alone {
             // The state of a server that is alone is its own: it guards it, and words its own refusals.
@@ -49,8 +51,7 @@ impl Exchange {
             false => self.router.sealer.seal_state(&server.plan.name, inner, &self.binding(&routed.exposed)),
         };
         let home = TaskHome::Server(TaskSpelling::of(from));
-        let principal = &self.caller.principal().name;
-        let shown = |id: &str| self.router.shown_task(server, id, home, principal);
+        let shown = |id: &str| self.router.shown_task(server, id, home, &asker.name);
         let tasks = match hides_tasks {
             true => TaskIds::Hidden,
             false if self.shows_tasks() => TaskIds::Sealed(&shown),
@@ -66,14 +67,14 @@ impl Exchange {
             method,
             from,
             content: ContentView {
-                uris: &server.uris,
+                uris: uris_for(&asker.scope, server),
                 revision: self.caller.revision(),
                 view: self.router.runtime.settings.view,
             },
             identity: names_us.then_some(&self.router.identity),
             url_elicitation: frame.kind() == FrameKind::Error && self.handles_urls(),
             asker: (!alone).then_some(server.plan.name.as_str()),
-            verbatim: self.router.pool.is_alone(server),
+            verbatim: pool.is_alone(asker, server),
             private: !self.caller.principal().is_anybody(),
             seal: &seal,
             tasks,

@@ -23,7 +23,6 @@ use crate::call::routing::Routed;
 use crate::client::session::Caller;
 use crate::links::in_flight::TakenBack;
 use crate::links::live_link::LiveLink;
-use crate::plan::Isolation;
 use crate::servers::server::Server;
 
 /// What the rounds of one request share.
@@ -137,7 +136,8 @@ impl Exchange {
             return Ok(None);
         };
         let server = &driving.routed.server;
-        let named = (self.router.pool.passthrough != Some(server.id)).then_some(server.plan.name.as_str());
+        let alone = self.router.pool.is_passthrough(&session.principal, server);
+        let named = (!alone).then_some(server.plan.name.as_str());
         let (revision, abilities) = (session.revision, session.abilities());
         let InputRequired { requests, state } = asked;
         let can = |request: &question::InputRequest| {
@@ -278,7 +278,7 @@ impl Exchange {
         let server = Arc::clone(&driving.routed.server);
         let live = match self.router.links.table.has(driving.live.key) {
             true => driving.live.clone(),
-            false if server.plan.isolation == Isolation::Session => {
+            false if !server.plan.isolation.is_shared() => {
                 self.router.pool.link_for(&self.caller, &self.frame, &server).await?
             }
             false => self.router.pool.live_link(&server).await?,

@@ -1,9 +1,11 @@
 //! Requests of clients that follow changes.
 
 use std::collections::{HashSet, VecDeque};
+use std::future::Pending;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use futures_util::future::{BoxFuture, Either};
 use tidings_hub::subscriptions::{FollowRefusal as HubRefusal, ResourceAddress};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
@@ -15,8 +17,9 @@ use crate::call::RequestRouter;
 use crate::call::routing::Routed;
 use crate::call::watched_tasks;
 use crate::client::principal::Principal;
-use crate::client::session::Session;
+use crate::client::session::{Caller, Session, Viewer};
 use crate::notify::announce;
+use crate::plan::Isolation;
 use crate::subscriptions::{Decision, Named};
 
 /// How long a server may take to agree; the hub's patience, as it is told to clients.
@@ -30,13 +33,8 @@ impl Exchange {
             tokio::select! {
                 // The end of the gateway goes first: a follower who is always owed something would never be told of it.
                 biased;
-                () = self.router.runtime.draining.cancelled() => {
-                    let tag = meta::SUBSCRIPTION_ID;
-                    // A listen that ends in order has an answer; without one the client would take it for a broken
-                    // connection.
-                    let result = format!(r#"{{"resultType":"complete","_meta":{{"{tag}":{}}}}}"#, self.id);
-                    return Ok(Some(Reply::Answer(ClientAnswer::result(&self.id, result.as_bytes()))));
-                }
+                () = self.router.runtime.draining.cancelled() => return Ok(Some(self.end_of_listen())),
+                () = server_removed(&self.router, &self.caller) => return Ok(Some(self.end_of_listen())),
                 notices = listening.next() => *taken = notices,
             }
         }
@@ -46,6 +44,12 @@ impl Exchange {
             *taken = VecDeque::new();
         }
         Ok(notice.map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
+    }
+
+    /// A listen that ends in order has an answer; without one the client would take it for a broken connection.
+    fn end_of_listen(&self) -> Reply {
+        let result = format!(r#"{{"resultType":"complete","_meta":{{"{}":{}}}}}"#, meta::SUBSCRIPTION_ID, self.id);
+        Reply::Answer(ClientAnswer::result(&self.id, result.as_bytes()))
     }
 
     /// Registers, then acknowledges exactly what is honoured.
@@ -62,8 +66,8 @@ impl Exchange {
         // What comes before the servers have settled is no change.
         self.router.catalogue.wait_settled().await;
         let topics = self.router.notifier.announced_to(self.caller.revision(), announce::wanted(&self.frame));
-        let mut listening =
-            self.router.notifier.listen(self.caller.view_key(), topics, &self.caller.capabilities(&self.frame));
+        let (view_key, capabilities) = (self.caller.view_key(), self.caller.capabilities(&self.frame));
+        let mut listening = self.router.discovery.listen(self.caller.viewer(), view_key, topics, &capabilities).await;
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
         listening.listed = Some(self.router.notifier.show_listen(listening.follower, name.as_deref(), &self.caller));
         let mut honoured = Vec::new();
@@ -93,7 +97,8 @@ impl Exchange {
         if let Some(tried) = &routed.tried {
             tried.note();
         }
-        let place = self.router.subscriptions.place_for(session, &routed.server).await?;
+        let viewer = Viewer { principal: &session.principal, session: Some(session) };
+        let place = self.router.subscriptions.place_for(viewer, &routed.server).await?;
         // The server's own URI: two spellings of one resource are one subscription.
         let address = ResourceAddress { place, uri: routed.target.local.shared() };
         let named = Named { address, uri: routed.exposed.to_string() };
@@ -157,6 +162,16 @@ impl Exchange {
     }
 }
 
+/// Waits until the server that somebody asked for alone is none any more; for ever where they asked for all.
+fn server_removed<'c>(router: &RequestRouter, caller: &'c Caller) -> Either<Pending<()>, BoxFuture<'c, ()>> {
+    // In a box: thousands of listens wait, and nearly none of them for this.
+    let Some(alone) = caller.principal().scope.alone() else { return Either::Left(std::future::pending()) };
+    let mut catalogue = router.catalogue.subscribe();
+    Either::Right(Box::pin(async move {
+        let _ = catalogue.wait_for(|known| !known.has_external(alone)).await;
+    }))
+}
+
 /// The resources behind URIs, without those that are not there for whoever asks.
 async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>) -> Vec<Named> {
     let mut named: Vec<Named> = Vec::with_capacity(uris.len());
@@ -164,7 +179,14 @@ async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>)
     for uri in uris {
         // What is not there is not honoured, and says no more than that: the rest of the listen goes on.
         let Ok(routed) = router.find_resource(principal, PublicName::new(uri.as_str())).await else { continue };
-        let address = ResourceAddress { place: routed.server.id.into(), uri: routed.target.local.shared() };
+        let viewer = Viewer { principal, session: None };
+        // What is followed over everybody's link need not be up: then it is told of when it is.
+        let place = match routed.server.plan.isolation {
+            Isolation::Principal => router.subscriptions.place_for(viewer, &routed.server).await,
+            Isolation::Auto | Isolation::Session => Ok(routed.server.id.into()),
+        };
+        let Ok(place) = place else { continue };
+        let address = ResourceAddress { place, uri: routed.target.local.shared() };
         // Two spellings of one resource are one, by the first.
         if known.insert(address.clone()) {
             named.push(Named { address, uri });

@@ -17,11 +17,26 @@ const PAGE: Duration = Duration::from_secs(15);
 pub(super) struct NeededLogin {
     pub(super) server: String,
     pub(super) refusal: RequestRefusal,
+    /// Whether the login is all that the call is about.
+    pub(super) is_all: bool,
 }
 
 impl Exchange {
     /// Answers the call with the page where its user can log in, or with the reason.
     pub(super) async fn ask_for_login(&mut self) -> Result<Option<Reply>, RequestRefusal> {
+        if let Stage::LoggingIn(needed) = &self.stage
+            && needed.is_all
+            && self.comes_back_with_answers()
+            && let Some(server) = self.router.pool.servers().named(&needed.server, false)
+        {
+            // Whoever agreed to visit the page is on it. May be called away here, and come back.
+            self.router.pool.logged_in(&self.caller, server).await;
+            if !self.router.pool.needs_login(&self.caller, server) {
+                let said = format!("You are logged in to {}.", server.plan.name);
+                self.stage = Stage::Over;
+                return Ok(Some(Reply::Answer(self.said(&said))));
+            }
+        }
         let Stage::LoggingIn(needed) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         let page = match self.login_page(&needed.server) {
             Some(page) => tokio::time::timeout(PAGE, page).await.ok().flatten(),
@@ -30,12 +45,31 @@ impl Exchange {
         Ok(Some(Reply::Answer(self.login_answer(&needed, page.as_deref()))))
     }
 
-    /// Only for those who may log in for all.
+    /// The call asks for nothing but a login of whoever makes it.
+    pub(super) fn wants_login(&mut self, server: String) -> Option<Reply> {
+        let Stage::Calling(calling) = &self.stage else { return None };
+        // Taken out by somebody else: it was cancelled.
+        if self.router.links.in_flight.finish(calling.call).is_none() {
+            return Some(Reply::Cancelled);
+        }
+        let reason = "needs a login of yours".to_owned();
+        let refusal = RequestRefusal::NeedsLogin { server: server.clone(), reason };
+        self.stage = Stage::LoggingIn(Box::new(NeededLogin { server, refusal, is_all: true }));
+        None
+    }
+
+    fn said(&self, text: &str) -> ClientAnswer {
+        let kind = if self.caller.era() == Era::Modern { r#""resultType":"complete","# } else { "" };
+        let result = format!(r#"{{{kind}"content":[{{"type":"text","text":{}}}]}}"#, encode_string(text));
+        ClientAnswer::result(&self.id, result.as_bytes())
+    }
+
+    /// Only for those who may log in for all, unless each person logs in for themselves.
     fn login_page(&self, server: &str) -> Option<BoxFuture<'static, Option<String>>> {
         let principal = self.caller.principal();
         let servers = self.router.pool.servers();
         let credential = servers.named(server, false)?.plan.source.credential()?;
-        principal.is_admin().then(|| credential.0.login_page(&principal.name))
+        (principal.is_admin() || credential.0.is_personal()).then(|| credential.0.login_page(&principal.name))
     }
 
     fn login_answer(&self, needed: &NeededLogin, page: Option<&str>) -> ClientAnswer {

@@ -71,7 +71,7 @@ impl Exchange {
             calling.live.link.send(question::refusal(&id, &message.method(), Some(unable)));
             return Some(());
         }
-        let alone = self.router.pool.passthrough == Some(calling.routed.server.id);
+        let alone = self.router.pool.is_passthrough(self.caller.principal(), &calling.routed.server);
         let request = question::to_input_request(message, (!alone).then_some(&calling.routed.server.plan.name))?;
         // Without the room in which it was written: it may wait long.
         let request = Bytes::copy_from_slice(&request);

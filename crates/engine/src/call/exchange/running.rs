@@ -91,6 +91,7 @@ impl Exchange {
             CallEvent::Interrupted(_) | CallEvent::Broken => Ok(None),
             CallEvent::Message(message) => Ok(self.relay(&message).map(Reply::Message)),
             CallEvent::Redirect(instead) => self.redirect(&instead),
+            CallEvent::LoginWanted(server) => Ok(self.wants_login(server)),
             CallEvent::Response(frame) => self.answered(&frame),
             // Its server has asked for it, so it has run: whatever the refusal means, the call is not sent again.
             CallEvent::Refused { answer: Some(answer), .. } if self.parking.is_some() => self.answered(&answer),

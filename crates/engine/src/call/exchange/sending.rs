@@ -105,7 +105,7 @@ impl Exchange {
         let knows_tasks = matches!(task, TaskPart::Followed | TaskPart::Crossed(_)) && revision.era() == Era::Modern;
         let with_tasks = knows_tasks.then(|| followed_task::with_tasks(capabilities));
         let capabilities = with_tasks.as_deref().unwrap_or(capabilities);
-        let alone = self.router.pool.is_alone(&routed.server);
+        let alone = self.router.pool.is_alone(self.caller.principal(), &routed.server);
         let requester = RequestingClient { era: self.caller.era(), info, capabilities, log_level: level, alone };
         let destination = RequestDestination { revision, id: call.0 };
         let state = match state {

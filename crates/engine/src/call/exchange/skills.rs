@@ -32,7 +32,7 @@ impl Exchange {
 
     /// Whether what this server answers is only a part of the list.
     pub(super) fn is_part_of_skills(&self, server: &Server) -> bool {
-        self.method == Method::Skills(SkillMethod::List) && !self.router.pool.is_alone(server)
+        self.method == Method::Skills(SkillMethod::List) && !self.router.pool.is_alone(self.caller.principal(), server)
     }
 
     /// The page that this request asks for, if it is one of a list of several servers.
@@ -41,7 +41,7 @@ impl Exchange {
             return None;
         }
         let page = self.router.skills_page(&self.caller, &self.frame).ok().flatten()?;
-        (!self.router.pool.is_alone(&page.server)).then_some(page)
+        (!self.router.pool.is_alone(self.caller.principal(), &page.server)).then_some(page)
     }
 
     /// The page that answers the request in the place of a server which does not: what the others have must not depend on it. One that

@@ -27,7 +27,8 @@ impl Exchange {
         }
         let Some(at) = self.frame.param(&["requestState"]) else { return Ok(None) };
         // Its own state, which a legacy server does not have: what is carried to one is ours, or made up.
-        if self.router.pool.passthrough == Some(routed.server.id) && to == Era::Modern {
+        let (pool, principal) = (&self.router.pool, self.caller.principal());
+        if pool.is_passthrough(principal, &routed.server) && to == Era::Modern {
             return Ok(None);
         }
         let sealed = tidings_wire::string_at(self.frame.bytes(), at)
@@ -37,7 +38,7 @@ impl Exchange {
             // It may be the own state of the server that is alone; whoever is called in the place of this one will know. One of ours is
             // not: a call that waited and is gone must not run a second time.
             Err(_)
-                if self.router.pool.passthrough.is_some()
+                if pool.has_passthrough(principal)
                     && matches!(routed.server.plan.source, Source::Local(_))
                     && !Sealer::looks_like_state(self.frame.raw(at)) =>
             {

@@ -19,7 +19,6 @@ use super::{Exchange, Repetition, Reply, Stage, TakenByServer, Trouble};
 use crate::links::in_flight::TakenBack;
 use crate::links::link_table::LinkTable;
 use crate::links::live_link::LiveLink;
-use crate::plan::Isolation;
 use crate::servers::server::Server;
 
 /// How long a failed call waits to know whether its server failed. It is answered then in any case.
@@ -98,7 +97,7 @@ impl Exchange {
         let Stage::Again(routed) = &self.stage else { return Ok(None) };
         let server = Arc::clone(&routed.server);
         // A link of its own is made when it is claimed, so there is nothing to wait for.
-        if server.plan.isolation != Isolation::Session {
+        if server.plan.isolation.is_shared() {
             let there = |verdict: &FailureVerdict| *verdict == FailureVerdict::Trusted;
             tokio::select! {
                 biased;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::{ChangeError, Operation, Prefix, ServerIds, Start};
+use super::{ChangeError, OfferReview, Operation, Prefix, ServerIds, Start};
 use crate::client::bells::FollowerBell;
 use crate::discovery::look::touched;
 use crate::lifecycle::ServerLifecycle;
@@ -300,6 +300,12 @@ impl<'g> Transaction<'g> {
                 let _ = task.admission.send(());
             }
         }
+    }
+
+    /// What comes beside what is there, for whoever decides whether it may.
+    pub(super) fn reviewed(&self) -> Vec<OfferReview> {
+        let differences = self.differences(&self.lifecycle.catalogue.current()).into_iter();
+        differences.map(|Difference { before, after, .. }| OfferReview { before, after }).collect()
     }
 
     /// What each server offered before, and offers then.

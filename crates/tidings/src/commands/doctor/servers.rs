@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig, TransportConfig};
 
@@ -14,6 +15,9 @@ use crate::failure::CommandFailure;
 
 /// How long all servers may take to get ready, or a gateway to say how they are.
 const WITHIN: Duration = Duration::from_secs(60);
+
+/// What of a name has to be escaped in a URL.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 pub(super) async fn findings(
     cli: &Cli,
@@ -51,6 +55,7 @@ pub(super) async fn findings(
         }
     }
     findings.extend(states.iter().filter_map(renamed));
+    findings.extend(apps(&states, running));
     findings.extend(configured.iter().filter_map(|server| unheard_hooks(server)));
     let gateway = config.map(|config| config.gateway.inherit_env.clone()).unwrap_or_default();
     findings.extend(configured.iter().filter_map(|server| withheld(server, &gateway)));
@@ -84,6 +89,26 @@ fn renamed(state: &Value) -> Option<DoctorFinding> {
     let what = format!("{} belongs to the gateway, so clients see it with the server's prefix", names.join(", "));
     let remedy = "where a client names it (permissions, prompts), write the new name: `tidings tools` shows it";
     Some(DoctorFinding::note(about(state["name"].as_str().unwrap_or_default()), what, remedy))
+}
+
+/// Servers whose tools have pages, where there are others beside them.
+fn apps(states: &[Value], running: Option<&RunningGateway>) -> Vec<DoctorFinding> {
+    let external: Vec<&Value> = states.iter().filter(|state| state["source"] != "built-in").collect();
+    // The only one is served as it is already.
+    if external.len() < 2 {
+        return Vec::new();
+    }
+    let base = running.map_or("http://HOST:PORT", |running| running.url.as_str()).trim_end_matches('/');
+    let one = |state: &&Value| {
+        let count = state["app_tools"].as_u64().filter(|count| *count > 0)?;
+        let name = state["name"].as_str().unwrap_or_default();
+        let path = utf8_percent_encode(name, IN_PATH);
+        let what =
+            format!("{} shown with a page (MCP Apps), which calls tools by their own names", plural(count, "tool"));
+        let remedy = format!("connect hosts of apps to it alone: {base}/mcp/s/{path}");
+        Some(DoctorFinding::note(about(name), what, remedy))
+    };
+    external.iter().filter_map(one).collect()
 }
 
 /// Hooks of a project that do not run, because nobody allowed them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Does something; after a while, says once what is waited for.
-pub(super) async fn showing<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(in crate::commands) async fn showing<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     match tokio::time::timeout(QUIET, &mut work).await {
         Ok(done) => done,

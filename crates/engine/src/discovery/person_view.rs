@@ -1,0 +1,130 @@
+//! What a person sees of the servers that are connected once per principal, and telling exactly their clients when it changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tidings_hub::ServerId;
+use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::ledger::Topics;
+
+use crate::client::person_view::{PersonFollower, PersonView, ViewOwner};
+use crate::client::principal::{Principal, ViewKey};
+use crate::client::session::Viewer;
+use crate::discovery::ListDiscovery;
+use crate::notify::announce::Listening;
+use crate::plan::{Isolation, ServerPlan};
+
+impl ListDiscovery {
+    /// The catalogue as a person sees it without a session.
+    pub(super) fn person_view(self: &Arc<Self>, principal: &Principal, is_asked: bool) -> Arc<CatalogueSnapshot> {
+        let person = self.people.of(&principal.name);
+        self.attend_person(&person, |plan| principal.may_use(plan), is_asked);
+        self.people.whole(&person, &self.catalogue.current().snapshot).seen_by(&principal.scope)
+    }
+
+    /// A client of a person sees the servers that `permits` lets it; those that another client of theirs sees stay attended to.
+    pub(super) fn attend_person(
+        self: &Arc<Self>,
+        person: &Arc<PersonView>,
+        permits: impl Fn(&ServerPlan) -> bool,
+        is_asked: bool,
+    ) {
+        let servers = self.pool.servers();
+        let looks = {
+            let mut view = person.own.lock();
+            let personal = servers.iter().filter(|server| server.plan.isolation == Isolation::Principal);
+            let seen = personal.filter(|server| view.attends(server.id) || permits(&server.plan));
+            let own: BTreeSet<ServerId> = seen.map(|server| server.id).collect();
+            let shared = Arc::clone(&self.catalogue.current().snapshot);
+            view.attend(&shared, &own, is_asked, self.runtime.settings.list_pace.quiet, Instant::now())
+        };
+        // After the lock of the view is free: a look may take it at once.
+        for look in looks {
+            self.begin_look(ViewOwner::Person(Arc::clone(person)), look);
+        }
+    }
+
+    /// What any person sees of a server may be another.
+    pub(crate) fn people_view_is_old(self: &Arc<Self>, server: ServerId) {
+        for person in self.people.all() {
+            self.own_view_is_old(&ViewOwner::Person(person), server);
+        }
+    }
+
+    /// Begins a listen: first the baseline is taken, then the acknowledgement may be written.
+    pub(crate) async fn listen(
+        self: &Arc<Self>,
+        viewer: Viewer<'_>,
+        view_key: ViewKey,
+        topics: Topics,
+        capabilities: &Value,
+    ) -> Listening {
+        if !self.pool.has_personal() {
+            return self.notifier.listen(view_key, topics, capabilities, None);
+        }
+        self.settled_view_of(viewer).await;
+        let person = self.people.of(&viewer.principal.name);
+        let shared = Arc::clone(&self.catalogue.current().snapshot);
+        // What a look finds from here on is told: it is told to all who follow, and this one is among them.
+        let digests = view_key.digests(&self.people.whole(&person, &shared));
+        let mut listening = self.notifier.listen(view_key.clone(), topics, capabilities, Some(digests));
+        person.follow(listening.follower, PersonFollower::Listen(view_key));
+        listening.person = Some(Arc::clone(&person));
+        // Once more, for what was found or committed between the two.
+        self.look_again_for_person(&person);
+        listening
+    }
+
+    /// The shared catalogue changed, on which the view of a person is built; its sessions are looked for by themselves.
+    pub(super) fn look_again_for_person(self: &Arc<Self>, person: &Arc<PersonView>) {
+        let followers = person.followers();
+        let permits = |plan: &ServerPlan| {
+            followers.iter().any(|(_, follower)| match follower {
+                PersonFollower::Listen(key) => key.scope.permits(plan.audience(), &plan.name),
+                PersonFollower::Session(_) => false,
+            })
+        };
+        self.attend_person(person, permits, false);
+        self.show_listens_again(person);
+    }
+
+    /// What several looks find at once is one notice: it is told when the last of them is over, or after the longest wait for a list.
+    pub(super) fn show_person_when_settled(self: &Arc<Self>, person: &Arc<PersonView>) {
+        if person.own.lock().is_settled() {
+            return self.show_person_again(person);
+        }
+        let (discovery, person) = (Arc::clone(self), Arc::clone(person));
+        self.runtime.spawn(async move {
+            let late = tokio::time::sleep(discovery.runtime.settings.list_pace.max_wait);
+            if discovery.runtime.stop.run_until_cancelled(late).await.is_some() {
+                // Tells nothing that was told meanwhile.
+                discovery.show_person_again(&person);
+            }
+        });
+    }
+
+    /// What a person sees is another: their clients are owed what differs.
+    pub(super) fn show_person_again(&self, person: &Arc<PersonView>) {
+        self.show_listens_again(person);
+        for (_, follower) in person.followers() {
+            if let PersonFollower::Session(session) = follower
+                && let Some(session) = session.upgrade()
+            {
+                self.show_session_again(&session);
+            }
+        }
+    }
+
+    fn show_listens_again(&self, person: &PersonView) {
+        // Held until the ledger is told: of two that come here at once the older state must not be told last.
+        let _telling = person.telling();
+        let whole = self.people.whole(person, &self.catalogue.current().snapshot);
+        for (follower, what) in person.followers() {
+            if let PersonFollower::Listen(view_key) = what {
+                self.notifier.show_own_listen(follower, view_key.digests(&whole), Instant::now());
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Where entries of the audit log wait to be written.
+//!
+//! Whoever hands an entry over writes it out at once, into the lane of its own thread: so nothing is copied or counted that another
+//! thread would have to give back, and the thread of the log takes whole lanes. The lock of a lane is taken by the few threads that
+//! share it, for as long as an entry takes to be written out, and by the thread of the log for an exchange of two buffers.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Instant;
+
+use tidings_sync::Lock;
+
+/// More than there are threads that serve calls on most machines; with more of them, some share a lane.
+const LANES: usize = 8;
+/// What an entry takes while it waits, besides what it says.
+const ENTRY: usize = 32;
+/// A buffer that grew beyond this in a rush is not kept for the next.
+const KEPT_BUFFER: usize = 256 << 10;
+
+/// Something that is to be recorded.
+pub trait AuditEntry {
+    /// What writing one record leaves for the next of the same lane: what many of them have in common is worked out once.
+    type Memo: Default + Send + 'static;
+
+    /// When it happened.
+    fn moment(&self) -> Instant;
+
+    /// Writes the members of its record after number, hash and time, of which `kind` is the first: `"kind":"…"`.
+    fn write(self, memo: &mut Self::Memo, members: &mut Vec<u8>);
+}
+
+/// What hands over.
+#[derive(Debug)]
+pub struct AuditQueue<M> {
+    pub(crate) lanes: Arc<AuditLanes<M>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct AuditLanes<M> {
+    lanes: [Lock<AuditLane<M>>; LANES],
+    pub(crate) gauge: Arc<AuditGauge>,
+}
+
+#[derive(Debug, Default)]
+struct AuditLane<M> {
+    buffer: LaneBuffer,
+    memo: M,
+    /// Nobody takes anything out of it any more.
+    closed: bool,
+}
+
+/// Entries that were written out, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct LaneBuffer {
+    members: Vec<u8>,
+    /// When each happened, and where it ends in `members`.
+    entries: Vec<(Instant, usize)>,
+    /// How many were read.
+    read: usize,
+}
+
+/// How much waits, what was lost, and whom to wake.
+#[derive(Debug)]
+pub(crate) struct AuditGauge {
+    pub(crate) max_waiting: usize,
+    waiting: AtomicUsize,
+    /// What did not fit since the last gap was recorded, and since the start.
+    pub(crate) dropped: AtomicU64,
+    pub(crate) dropped_in_all: AtomicU64,
+    /// Whether the thread of the log sleeps until it is woken.
+    asleep: AtomicBool,
+    writer: OnceLock<Thread>,
+}
+
+impl<M: Default> AuditQueue<M> {
+    /// Writes an entry out. Waits for nobody, but for whoever does the same in the same lane.
+    pub fn hand_over<E: AuditEntry<Memo = M>>(&self, entry: E) {
+        let gauge = &self.lanes.gauge;
+        if self.lanes.own().lock().write(entry, gauge) {
+            gauge.wake();
+        } else {
+            gauge.lose(1);
+        }
+    }
+}
+
+impl<M: Default> AuditLanes<M> {
+    pub(crate) fn new(gauge: Arc<AuditGauge>) -> Self {
+        Self { lanes: Default::default(), gauge }
+    }
+
+    /// The lane of this thread.
+    fn own(&self) -> &Lock<AuditLane<M>> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static OWN: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % LANES));
+        &self.lanes[OWN.get()]
+    }
+
+    /// Exchanges what waits for empty buffers, in the order of the lanes.
+    pub(crate) fn exchange(&self, taken: &mut Vec<LaneBuffer>) {
+        taken.resize_with(LANES, LaneBuffer::default);
+        for (lane, taken) in self.lanes.iter().zip(taken) {
+            taken.clear();
+            std::mem::swap(&mut lane.lock().buffer, taken);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.lock().buffer.entries.is_empty())
+    }
+}
+
+impl<M> AuditLanes<M> {
+    /// What is handed over from now on is lost, and counted.
+    pub(crate) fn close(&self) {
+        for lane in &self.lanes {
+            let mut lane = lane.lock();
+            lane.closed = true;
+            lane.buffer = LaneBuffer::default();
+        }
+    }
+}
+
+impl<M: Default> AuditLane<M> {
+    /// Says whether there was room.
+    fn write<E: AuditEntry<Memo = M>>(&mut self, entry: E, gauge: &AuditGauge) -> bool {
+        if self.closed {
+            return false;
+        }
+        let (begin, moment) = (self.buffer.members.len(), entry.moment());
+        entry.write(&mut self.memo, &mut self.buffer.members);
+        let end = self.buffer.members.len();
+        let weight = end - begin + ENTRY;
+        // Added before it is compared: those who hand over at the same moment see each other, so the bound holds without a lock.
+        let waiting = gauge.waiting.fetch_add(weight, Ordering::Relaxed);
+        if waiting + weight > gauge.max_waiting {
+            gauge.waiting.fetch_sub(weight, Ordering::Relaxed);
+            self.buffer.members.truncate(begin);
+            return false;
+        }
+        self.buffer.entries.push((moment, end));
+        true
+    }
+}
+
+impl LaneBuffer {
+    /// When the next entry happened; `None` when all were read.
+    pub(crate) fn moment(&self) -> Option<Instant> {
+        self.entries.get(self.read).map(|(moment, _)| *moment)
+    }
+
+    /// The next entry.
+    pub(crate) fn next(&mut self, gauge: &AuditGauge) -> Option<&[u8]> {
+        let end = self.entries.get(self.read)?.1;
+        let begin = self.read.checked_sub(1).map_or(0, |before| self.entries[before].1);
+        self.read += 1;
+        gauge.waiting.fetch_sub(end - begin + ENTRY, Ordering::Relaxed);
+        Some(&self.members[begin..end])
+    }
+
+    fn clear(&mut self) {
+        self.members.clear();
+        self.members.shrink_to(KEPT_BUFFER);
+        self.entries.clear();
+        self.entries.shrink_to(KEPT_BUFFER / size_of::<(Instant, usize)>());
+        self.read = 0;
+    }
+}
+
+impl AuditGauge {
+    pub(crate) fn new(max_waiting: usize) -> Self {
+        Self {
+            max_waiting,
+            waiting: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+            dropped_in_all: AtomicU64::new(0),
+            asleep: AtomicBool::new(false),
+            writer: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn lose(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
+        self.dropped_in_all.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The thread that is woken from now on is this one.
+    pub(crate) fn is_written_here(&self) {
+        let _ = self.writer.set(std::thread::current());
+    }
+
+    /// Sleeps until it is woken, or that moment, unless there is something to do.
+    ///
+    /// `is_idle` looks under the locks of what can wait. It is asked after the mark is set: whoever put something there before was
+    /// seen, and whoever does so later has taken a lock after it was let go here, and thus sees the mark.
+    pub(crate) fn sleep_until(&self, until: Instant, is_idle: impl FnOnce() -> bool) {
+        self.asleep.store(true, Ordering::Relaxed);
+        if is_idle() {
+            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the thread of the log if it sleeps. To be called after the lock of what it waits for was let go.
+    pub(crate) fn wake(&self) {
+        // Looked at first: a mark that nobody writes to costs nothing to read, and while the log gathers nobody has to be woken.
+        if self.asleep.load(Ordering::Relaxed)
+            && self.asleep.swap(false, Ordering::Relaxed)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::audit::AuditLog;
+    use crate::audit_sinks::SinkSettings;
+    use crate::store::Store;
+    use crate::tables::audit::AuditLimits;
+
+    struct Deed(Instant, String);
+
+    impl AuditEntry for Deed {
+        type Memo = ();
+
+        fn moment(&self) -> Instant {
+            self.0
+        }
+
+        fn write(self, (): &mut (), members: &mut Vec<u8>) {
+            members.extend_from_slice(format!("\"kind\":\"call\",\"deed\":\"{}\"", self.1).as_bytes());
+        }
+    }
+
+    fn limits(max_waiting: usize) -> AuditLimits {
+        AuditLimits { max_age: Duration::from_secs(3_600), max_records: 100_000, max_bytes: 1 << 30, max_waiting }
+    }
+
+    fn deeds(buffers: &mut [LaneBuffer], gauge: &AuditGauge) -> Vec<String> {
+        let mut found = Vec::new();
+        for buffer in buffers {
+            while let Some(members) = buffer.next(gauge) {
+                found.push(String::from_utf8(members.to_vec()).unwrap());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn what_does_not_fit_is_lost_and_what_was_taken_makes_room() {
+        let gauge = Arc::new(AuditGauge::new(200));
+        let queue = AuditQueue { lanes: Arc::new(AuditLanes::<()>::new(Arc::clone(&gauge))) };
+        (0..5).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("{number}"))));
+        assert_eq!(gauge.dropped.load(Ordering::Relaxed), 2, "three fit");
+        let mut taken = Vec::new();
+        queue.lanes.exchange(&mut taken);
+        assert_eq!(deeds(&mut taken, &gauge).len(), 3);
+        queue.hand_over(Deed(Instant::now(), "later".into()));
+        queue.lanes.exchange(&mut taken);
+        assert_eq!(deeds(&mut taken, &gauge), [r#""kind":"call","deed":"later""#]);
+        queue.lanes.close();
+        queue.hand_over(Deed(Instant::now(), "too late".into()));
+        assert_eq!((gauge.dropped.load(Ordering::Relaxed), queue.lanes.is_empty()), (3, true));
+    }
+
+    #[tokio::test]
+    async fn what_many_threads_did_is_recorded_once_and_each_in_its_order() {
+        let (log, queue) = AuditLog::start::<()>(Store::in_memory(), limits(64 << 20), SinkSettings::default());
+        let queue = Arc::new(queue);
+        // More threads than lanes: some share one.
+        let threads = (0..2 * LANES).map(|thread| {
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || {
+                (0..500).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("{thread}-{number}"))));
+            })
+        });
+        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+        let mut tail = log.follow(Some(0)).await.unwrap();
+        let mut rows = Vec::new();
+        while rows.len() < 2 * LANES * 500 {
+            rows.extend(
+                tokio::time::timeout(Duration::from_secs(20), tail.next()).await.expect("one is missing").unwrap(),
+            );
+        }
+        let mut next = [0; 2 * LANES];
+        for row in &rows {
+            let record: serde_json::Value = serde_json::from_slice(&row.json).unwrap();
+            let (thread, number) = record["deed"].as_str().unwrap().split_once('-').unwrap();
+            let next = &mut next[thread.parse::<usize>().unwrap()];
+            assert_eq!(number.parse::<usize>().unwrap(), *next, "a record is missing, twice there, or moved");
+            *next += 1;
+        }
+        assert_eq!((rows.len(), log.dropped()), (2 * LANES * 500, 0));
+    }
+
+    #[tokio::test]
+    async fn a_log_that_sleeps_wakes_up_for_a_single_entry_and_for_its_end() {
+        let (log, queue) = AuditLog::start::<()>(Store::in_memory(), limits(1 << 20), SinkSettings::default());
+        for round in 0..20 {
+            let mut tail = log.follow(None).await.unwrap();
+            queue.hand_over(Deed(Instant::now(), format!("{round}")));
+            let woken = tokio::time::timeout(Duration::from_secs(20), tail.next()).await;
+            assert_eq!(woken.expect("it sleeps on").map(|rows| rows.len()).ok(), Some(1));
+        }
+        tokio::time::timeout(Duration::from_secs(20), log.close()).await.expect("it does not end");
+    }
+}
