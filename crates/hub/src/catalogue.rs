@@ -291,13 +291,22 @@ impl CatalogueSnapshot {
             }
         }
         // Last of all: a template may cover nearly any URI, so it must not win over a list or a prefix.
-        let open = || self.offers.iter().filter(|offer| offer.uris.leaves(uri));
-        open()
-            .find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(t.key.as_str(), uri)))
-            // Only one server is there at all, so what nobody lists can only be its own. Not where the view is limited:
-            // then another server may be meant that this caller can not see; but whoever asks for one alone means that one.
-            .or_else(|| open().next().filter(|_| self.offers.len() == 1 && (self.alone || !self.limited)))
+        let mut open = self.offers.iter().filter(|offer| offer.uris.leaves(uri));
+        open.find(|offer| offer.list(ListKind::Templates).items.iter().any(|t| template_covers(t.key.as_str(), uri)))
             .map(|offer| ItemRoute { server: offer.server, local: LocalName::new(uri) })
+    }
+
+    /// Whose resource it can only be although nobody lists it: that of the only server there is. To be asked when every server has
+    /// listed or failed: until then, the one that is first to list is not the only one.
+    pub fn only_owner(&self, uri: &str) -> Option<ItemRoute> {
+        // Where the view is limited, another server may be meant that this caller can not see; but whoever asks for one alone means it.
+        if self.limited && !self.alone {
+            return None;
+        }
+        // What is part of the program lists all that it has.
+        let mut external = self.offers.iter().filter(|offer| !offer.built_in);
+        let only = external.next().filter(|_| external.next().is_none())?;
+        only.uris.leaves(uri).then(|| ItemRoute { server: only.server, local: LocalName::new(uri) })
     }
 
     /// The hash of everything that clients of a revision see, by topic.

@@ -195,7 +195,9 @@ impl RequestRouter {
         let principal = caller.principal();
         let (member, name, route) = match (frame.param_str(&["uri"]), frame.param_str(&["name"])) {
             (Some(uri), _) => {
-                let route = self.by_prefix(principal, &uri).or_else(|| snapshot.resource(&uri))?;
+                let route = self.by_prefix(principal, &uri).or_else(|| snapshot.resource(&uri));
+                // Whoever routes by name has waited until all servers have settled.
+                let route = route.or_else(|| snapshot.only_owner(&uri))?;
                 ("uri", uri, route)
             }
             (None, Some(name)) => {
@@ -333,7 +335,8 @@ impl RequestRouter {
                 .map(|server| ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
                 // Before the templates of `resource`, also while the server has not listed yet.
                 .or_else(|| self.by_prefix(principal, said))
-                .or_else(|| snapshot.resource(said)),
+                .or_else(|| snapshot.resource(said))
+                .or_else(|| snapshot.only_owner(said).filter(|_| !self.catalogue.starting())),
         };
         // Alone, a server answers for everything, listed or not; but where tools and prompts have to be approved, for those alone.
         let alone = || {

@@ -65,6 +65,7 @@ fn assert_same(grown: &CatalogueSnapshot, fresh: &CatalogueSnapshot) {
         assert_eq!(grown.prompt(name), fresh.prompt(name), "prompt {name}");
         let uri = format!("db://{name}");
         assert_eq!(grown.resource(&uri), fresh.resource(&uri), "{uri}");
+        assert_eq!(grown.only_owner(&uri), fresh.only_owner(&uri), "{uri}");
     }
 }
 

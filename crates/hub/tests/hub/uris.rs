@@ -26,7 +26,7 @@ fn prefix(name: &str) -> UriMap {
 }
 
 fn owner(snapshot: &CatalogueSnapshot, uri: &str) -> Option<(u32, String)> {
-    snapshot.resource(uri).map(|route| (route.server.0, route.local.to_string()))
+    snapshot.resource(uri).or_else(|| snapshot.only_owner(uri)).map(|route| (route.server.0, route.local.to_string()))
 }
 
 #[test]
@@ -61,6 +61,17 @@ fn transparent_servers_are_found_by_their_lists_then_by_their_templates() {
 fn a_server_alone_answers_for_everything() {
     let snapshot = CatalogueSnapshot::new(vec![server(0, UriMap::Transparent, &[], &[])], FieldView::Strict);
     assert_eq!(owner(&snapshot, "any://thing"), Some((0, "any://thing".into())));
+}
+
+// S1.1: the first server that lists while the gateway starts may be one of the program's own.
+#[test]
+fn what_nobody_lists_is_never_of_a_server_that_is_part_of_the_program() {
+    let built_in = |id| Arc::new(ServerOffer { built_in: true, ..(*server(id, UriMap::Transparent, &[], &[])).clone() });
+    let of = |offers: Vec<Arc<ServerOffer>>| owner(&CatalogueSnapshot::new(offers, FieldView::Strict), "any://thing");
+    assert_eq!(of(vec![built_in(0)]), None);
+    let external = |id| server(id, UriMap::Transparent, &[], &[]);
+    assert_eq!(of(vec![external(0), built_in(1)]), Some((0, "any://thing".into())));
+    assert_eq!(of(vec![external(0), external(1), built_in(2)]), None);
 }
 
 #[test]
