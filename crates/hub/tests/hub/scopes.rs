@@ -164,9 +164,8 @@ fn a_uri_of_another_server_leads_nowhere() {
         with(2, "c", UriMap::Prefix("c".into())),
     ];
     let whole = whole(&offers);
-    let owner = |of: &CatalogueSnapshot, uri: &str| {
-        of.resource(uri).or_else(|| of.only_owner(uri)).map(|route| route.server.0)
-    };
+    let owner =
+        |of: &CatalogueSnapshot, uri: &str| of.resource(uri).or_else(|| of.only_owner(uri)).map(|route| route.server.0);
     for (uri, everybody, limited) in [
         ("file:///both", Some(0), Some(1)),
         ("file:///a", Some(0), None),

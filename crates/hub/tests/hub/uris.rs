@@ -66,7 +66,8 @@ fn a_server_alone_answers_for_everything() {
 // S1.1: the first server that lists while the gateway starts may be one of the program's own.
 #[test]
 fn what_nobody_lists_is_never_of_a_server_that_is_part_of_the_program() {
-    let built_in = |id| Arc::new(ServerOffer { built_in: true, ..(*server(id, UriMap::Transparent, &[], &[])).clone() });
+    let built_in =
+        |id| Arc::new(ServerOffer { built_in: true, ..(*server(id, UriMap::Transparent, &[], &[])).clone() });
     let of = |offers: Vec<Arc<ServerOffer>>| owner(&CatalogueSnapshot::new(offers, FieldView::Strict), "any://thing");
     assert_eq!(of(vec![built_in(0)]), None);
     let external = |id| server(id, UriMap::Transparent, &[], &[]);

@@ -68,7 +68,7 @@ async fn what_is_there_at_the_start_is_no_change_and_what_comes_later_is_one() {
     let late = full().hold("tools/list", &gate).stdio().await;
     let early = full().stdio().await;
     let gateway =
-        quick().toml("[gateway]\nstart_wait = \"300ms\"").server("early", &early).server("late", &late).serve().await;
+        quick().toml("[gateway]\nstart_wait = \"3s\"").server("early", &early).server("late", &late).serve().await;
     let mut feed = Feed::all(&gateway).await;
     gate.open();
     let mut kinds = Vec::new();
