@@ -1,7 +1,9 @@
 //! The chain over the records of a log, and who signs for it.
 //!
-//! Every record carries, as its member `prev`, the hash of the record before it, as text of 64 hexadecimal digits; the hash of a
-//! record is BLAKE3 of its line. A *seal* says where the kept part of a log begins and ends. It is signed with the key of the data
+//! A *link* of the chain is a record that carries the member `prev`, with the records after it that do not: `prev` is the hash of the
+//! link before it, as text of 64 hexadecimal digits, and the hash of a link is BLAKE3 of its lines, with a newline between two of them.
+//! Every change is a link of its own; audit records that were written together are one, because hashing many short texts one by one
+//! takes several times as long. A *seal* says where the kept part of a log begins and ends. It is signed with the key of the data
 //! directory and written in the same transaction as the records, so that a process that is killed leaves both or neither: a tail
 //! that is missing, or a beginning that nobody compacted, is told from that.
 //!
@@ -24,7 +26,7 @@ pub(crate) const LAST_NUMBER: u64 = 1 << 52;
 /// By the name of the log: its seal, as JSON.
 const SEALS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("seals");
 
-/// The hash of a record.
+/// The hash of a link of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHash(pub(crate) [u8; 32]);
 
@@ -32,8 +34,8 @@ impl RecordHash {
     /// Before the first record of all.
     pub(crate) const NONE: Self = Self([0; 32]);
 
-    pub(crate) fn of(line: &[u8]) -> Self {
-        Self(*blake3::hash(line).as_bytes())
+    pub(crate) fn of(link: &[u8]) -> Self {
+        Self(*blake3::hash(link).as_bytes())
     }
 
     /// One that no record has, and that nobody can know.
@@ -56,12 +58,12 @@ impl RecordHash {
     }
 }
 
-/// A record of a log: its number and its hash.
+/// The end of a link: the number of its last record, and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainPlace {
     /// The number of the record; 0 is before the first of all.
     pub seq: u64,
-    /// Its hash, as hexadecimal digits.
+    /// The hash of its link, as hexadecimal digits.
     pub hash: String,
 }
 
@@ -105,19 +107,19 @@ pub(crate) struct Seal {
 pub(crate) struct LogContent {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
-    /// The number and the hash of the last record.
+    /// The number of the last record, and the hash of its link.
     last: Option<(u64, RecordHash)>,
     /// Whether one of them carries a hash.
     chained: bool,
 }
 
 impl LogContent {
-    /// Counts a record in. They have to come in the order of their numbers.
-    pub(crate) fn take(&mut self, seq: u64, line: &[u8], bytes: u64) {
-        self.count += 1;
+    /// Counts a link in, with the bytes that it takes. They have to come in the order of their numbers.
+    pub(crate) fn take(&mut self, link: &ChainLink<'_>, bytes: u64) {
+        self.count += link.count;
         self.bytes += bytes;
-        self.last = Some((seq, RecordHash::of(line)));
-        self.chained |= RecordHead::read(line).is_some_and(|head| head.prev.is_some());
+        self.last = Some((link.last(), link.hash()));
+        self.chained |= link.head().is_some_and(|head| head.prev.is_some());
     }
 }
 
@@ -276,28 +278,102 @@ pub(crate) fn is_signed(text: &str, key: &str, signature: &str) -> bool {
     UnparsedPublicKey::new(&ED25519, key).verify(text.as_bytes(), &signature).is_ok()
 }
 
+/// Records whose hash is one.
+#[derive(Clone, Copy)]
+pub(crate) struct ChainLink<'a> {
+    /// The number that the first of them is kept under.
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    /// Their lines, without the newline at the end.
+    pub(crate) text: &'a [u8],
+}
+
+impl<'a> ChainLink<'a> {
+    /// A record that is a link by itself.
+    pub(crate) fn single(seq: u64, line: &'a [u8]) -> Self {
+        Self { first: seq, count: 1, text: line }
+    }
+
+    /// The links that stand in a text of lines, of which the first has this number.
+    pub(crate) fn of_lines(first: u64, text: &'a [u8]) -> impl Iterator<Item = Self> {
+        let mut rest = Self { first, count: 0, text: text.strip_suffix(b"\n").unwrap_or(text) };
+        std::iter::from_fn(move || {
+            if rest.text.is_empty() {
+                return None;
+            }
+            // Where its next line begins, and where it ends.
+            let (mut count, mut line, mut end) = (0, 0, rest.text.len());
+            for newline in memchr::memchr_iter(b'\n', rest.text).map(Some).chain([None]) {
+                if count > 0 && RecordHead::begins_link(&rest.text[line..]) {
+                    end = line - 1;
+                    break;
+                }
+                count += 1;
+                line = newline.map_or(end, |newline| newline + 1);
+            }
+            let link = Self { first: rest.first, count, text: &rest.text[..end] };
+            rest.first += count;
+            rest.text = rest.text.get(end + 1..).unwrap_or_default();
+            Some(link)
+        })
+    }
+
+    /// The number of the last of them.
+    pub(crate) fn last(&self) -> u64 {
+        self.first + self.count - 1
+    }
+
+    pub(crate) fn hash(&self) -> RecordHash {
+        RecordHash::of(self.text)
+    }
+
+    /// Each with the number that it is kept under.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
+        (self.first..).zip(self.text.split(|byte| *byte == b'\n'))
+    }
+
+    /// What its first record says.
+    pub(crate) fn head(&self) -> Option<RecordHead> {
+        RecordHead::read(self.text)
+    }
+}
+
 /// Where a record says its number and the hash before it: both stand at its beginning.
 pub(crate) struct RecordHead {
     pub(crate) seq: u64,
-    /// `None` for a record from before there was a chain.
+    /// `None` for a record that begins no link, or is from before there was a chain.
     pub(crate) prev: Option<RecordHash>,
 }
 
 impl RecordHead {
-    /// What a record begins with.
-    pub(crate) fn write(out: &mut Vec<u8>, seq: u64, prev: RecordHash) {
+    const PREV: &[u8] = b",\"prev\":\"";
+
+    /// What a record begins with. One that begins no link says nothing of those before it.
+    pub(crate) fn write(out: &mut Vec<u8>, seq: u64, prev: Option<RecordHash>) {
         out.extend_from_slice(b"{\"seq\":");
         out.extend_from_slice(seq.to_string().as_bytes());
-        out.extend_from_slice(b",\"prev\":\"");
-        prev.write(out);
-        out.push(b'"');
+        if let Some(prev) = prev {
+            out.extend_from_slice(Self::PREV);
+            prev.write(out);
+            out.push(b'"');
+        }
+    }
+
+    /// The digits of a record's number, and what comes after them.
+    fn number(line: &[u8]) -> Option<(&[u8], &[u8])> {
+        let rest = line.strip_prefix(b"{\"seq\":")?;
+        Some(rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count()))
+    }
+
+    /// Whether a record says that it carries a hash.
+    fn begins_link(line: &[u8]) -> bool {
+        Self::number(line).is_some_and(|(_, rest)| rest.starts_with(Self::PREV))
     }
 
     pub(crate) fn read(line: &[u8]) -> Option<Self> {
-        let rest = line.strip_prefix(b"{\"seq\":")?;
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let seq = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
-        let prev = rest[digits..].strip_prefix(b",\"prev\":\"").and_then(|rest| {
+        let (digits, rest) = Self::number(line)?;
+        let seq = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        let prev = rest.strip_prefix(Self::PREV).and_then(|rest| {
             let text = std::str::from_utf8(rest.get(..64)?).ok()?;
             Some(RecordHash(unhex(text)?))
         });
@@ -314,4 +390,39 @@ pub(crate) fn time_of(line: &[u8]) -> Option<u64> {
     let end = begin + text[begin..].iter().position(|byte| *byte == b'"')?;
     let time: jiff::Timestamp = std::str::from_utf8(&text[begin..end]).ok()?.parse().ok()?;
     u64::try_from(time.as_millisecond()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(begins_link: &[bool]) -> String {
+        let head = |at: usize| if begins_link[at] { format!(",\"prev\":\"{at:064x}\"") } else { String::new() };
+        (0..begins_link.len()).map(|at| format!("{{\"seq\":{}{},\"kind\":\"call\"}}\n", at + 7, head(at))).collect()
+    }
+
+    #[test]
+    fn a_link_ends_before_the_next_record_that_carries_a_hash() {
+        for shape in [&[true][..], &[true, true, true], &[true, false, false], &[true, false, true, true, false]] {
+            let text = lines(shape);
+            let links: Vec<ChainLink<'_>> = ChainLink::of_lines(7, text.as_bytes()).collect();
+            assert_eq!(links.len(), shape.iter().filter(|begins| **begins).count(), "{shape:?}");
+            let joined: Vec<&[u8]> = links.iter().map(|link| link.text).collect();
+            assert_eq!(joined.join(&b'\n'), text.trim_end().as_bytes());
+            let mut next = 7;
+            for link in &links {
+                assert_eq!((link.first, link.lines().count() as u64), (next, link.count));
+                assert!(link.lines().all(|(seq, line)| RecordHead::read(line).is_some_and(|head| head.seq == seq)));
+                next = link.last() + 1;
+            }
+            assert_eq!(next, 7 + shape.len() as u64);
+        }
+    }
+
+    #[test]
+    fn records_of_versions_that_hashed_each_by_itself_keep_their_hashes() {
+        let text = lines(&[true, true]);
+        let hashes: Vec<RecordHash> = ChainLink::of_lines(7, text.as_bytes()).map(|link| link.hash()).collect();
+        assert_eq!(hashes, text.lines().map(|line| RecordHash::of(line.as_bytes())).collect::<Vec<_>>());
+    }
 }

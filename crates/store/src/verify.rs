@@ -6,7 +6,7 @@ use std::path::Path;
 use redb::{Database, ReadableDatabase as _, TableError};
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{ChainPlace, RecordHash, RecordHead, Seal};
+use crate::chain::{ChainLink, ChainPlace, RecordHash, RecordHead, Seal};
 use crate::chain_key;
 use crate::checkpoint::Checkpoint;
 use crate::log::LogError;
@@ -103,7 +103,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Ok(rows) => {
             for row in rows.range(0..)? {
                 let (seq, row) = row?;
-                changes.take(seq.value(), row.value().1);
+                changes.take(&ChainLink::single(seq.value(), row.value().1));
             }
         }
         Err(TableError::TableDoesNotExist(_)) => {}
@@ -118,15 +118,16 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Ok(blocks) => {
             for block in blocks.range(0..)? {
                 let (first, block) = block?;
-                for (seq, line) in (first.value()..).zip(audit::lines_of(block.value().2)) {
+                for link in ChainLink::of_lines(first.value(), block.value().2) {
                     let before = audit.at;
-                    audit.take(seq, line);
-                    if is_checkpoint(line)
-                        && let Some(checkpoint) = Checkpoint::read(line)
+                    audit.take(&link);
+                    // A checkpoint is a link by itself.
+                    if is_checkpoint(link.text)
+                        && let Some(checkpoint) = Checkpoint::read(link.text)
                     {
-                        let (seq, hash) = before;
-                        if checkpoint.audit != ChainPlace::new(seq, hash) {
-                            audit.fault(format!("the checkpoint of record {} names another record before it", seq + 1));
+                        if checkpoint.audit != ChainPlace::new(before.last, before.hash) {
+                            let seq = link.first;
+                            audit.fault(format!("the checkpoint of record {seq} names another record before it"));
                         }
                         kept.push(checkpoint);
                     }
@@ -226,15 +227,31 @@ fn is_checkpoint(line: &[u8]) -> bool {
     line.get(..200.min(line.len())).is_some_and(|head| head.windows(KIND.len()).any(|part| part == KIND))
 }
 
+/// A link that was passed: its first and last record, and its hash.
+#[derive(Clone, Copy)]
+struct SeenLink {
+    first: u64,
+    last: u64,
+    hash: RecordHash,
+}
+
+impl std::fmt::Display for SeenLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { first, last, .. } = self;
+        // Which of them was touched is not known: they have one hash.
+        if first == last { write!(f, "record {last}") } else { write!(f, "one of the records {first} to {last}") }
+    }
+}
+
 /// Goes along one log.
 struct ChainWalk {
     log: &'static str,
     seal: Option<Seal>,
     report: LogReport,
     faults: Vec<String>,
-    /// The last record that was seen, or the one before the first.
-    at: (u64, RecordHash),
-    /// The hashes of the records that a checkpoint may name.
+    /// The last link that was seen, or the end of the one before the first.
+    at: SeenLink,
+    /// The hashes of the links whose ends a checkpoint may name.
     hashes: HashMap<u64, RecordHash>,
     remembers: Box<dyn Fn(u64) -> bool>,
     /// Whether a signed checkpoint names one of the records that are kept, or the last that was compacted.
@@ -248,7 +265,7 @@ impl ChainWalk {
         let from = seal.as_ref().map_or_else(ChainPlace::start, |seal| seal.from.clone());
         let began = seal.as_ref().map_or(0, |seal| seal.began);
         let report = LogReport { compacted_to: if from.seq > began { from.seq } else { 0 }, ..LogReport::default() };
-        let at = (from.seq, from.hash());
+        let at = SeenLink { first: from.seq, last: from.seq, hash: from.hash() };
         Self {
             log,
             seal,
@@ -256,7 +273,7 @@ impl ChainWalk {
             faults: Vec::new(),
             at,
             // The last record that was compacted can be named too, and the seal has its hash.
-            hashes: HashMap::from([at]),
+            hashes: HashMap::from([(at.last, at.hash)]),
             remembers,
             covered: false,
             needs_seal: false,
@@ -269,16 +286,17 @@ impl ChainWalk {
         }
     }
 
-    /// The next record: the number that it is kept under, and its line.
-    fn take(&mut self, seq: u64, line: &[u8]) {
-        let hash = RecordHash::of(line);
-        let head = RecordHead::read(line).filter(|head| head.seq == seq);
+    /// The next records.
+    fn take(&mut self, link: &ChainLink<'_>) {
+        let seq = link.first;
+        let seen = SeenLink { first: seq, last: link.last(), hash: link.hash() };
+        let head = link.head().filter(|head| head.seq == seq);
         let prev = head.as_ref().and_then(|head| head.prev);
         let Some((from, began)) = self.seal.as_ref().map(|seal| (seal.from.clone(), seal.began)) else {
             // Only the change log is older than the chain.
             if prev.is_some() || self.log == audit::LOG {
                 self.needs_seal = true;
-                self.at = (seq, hash);
+                self.at = seen;
             } else {
                 self.report.unchained += 1;
             }
@@ -289,7 +307,7 @@ impl ChainWalk {
                 None if seq <= began && self.log != audit::LOG => {
                     self.report.unchained += 1;
                     // The chain goes on from the last of them.
-                    if seq == from.seq && hash != from.hash() {
+                    if seq == from.seq && seen.hash != from.hash() {
                         self.fault(format!("record {seq} was altered"));
                     }
                 }
@@ -297,25 +315,36 @@ impl ChainWalk {
             }
             return;
         }
-        let (before, expected) = self.at;
+        let before = self.at;
         match head {
             None => self.fault(format!("record {seq} was altered or moved")),
-            Some(_) if prev == Some(expected) => {}
-            Some(_) if seq == before + 1 && before == from.seq => self.fault(format!("record {seq} was altered")),
-            Some(_) if seq == before + 1 => self.fault(format!("record {before} or {seq} was altered")),
+            Some(_) if prev == Some(before.hash) => {}
+            Some(_) if seq == before.last + 1 && before.last == from.seq => {
+                self.fault(format!("record {seq} was altered"))
+            }
+            Some(_) if seq == before.last + 1 && before.first == before.last => {
+                self.fault(format!("record {} or {seq} was altered", before.last))
+            }
+            Some(_) if seq == before.last + 1 => self.fault(format!("{before}, or {seq}, was altered")),
             Some(_) => {
-                self.fault(format!("records {} to {} are missing, or {before} was altered", before + 1, seq - 1))
+                self.fault(format!("records {} to {} are missing, or {before} was altered", before.last + 1, seq - 1))
             }
         }
-        self.report.records += 1;
-        self.at = (seq, hash);
-        if (self.remembers)(seq) {
-            self.hashes.insert(seq, hash);
+        // The hash would tell that something is wrong, and these numbers tell where.
+        let is_in_place = |(seq, line): (u64, &[u8])| RecordHead::read(line).is_some_and(|head| head.seq == seq);
+        if let Some((seq, _)) = link.lines().skip(1).find(|line| !is_in_place(*line)) {
+            self.fault(format!("record {seq} was altered or moved"));
+        }
+        self.report.records += link.count;
+        self.at = seen;
+        if (self.remembers)(seen.last) {
+            self.hashes.insert(seen.last, seen.hash);
         }
     }
 
     fn finish(&mut self, key: Option<&str>) {
-        let (last, hash) = self.at;
+        let at = self.at;
+        let last = at.last;
         self.report.last = last;
         let Some(seal) = self.seal.clone() else {
             // The seals are as old as the key.
@@ -341,8 +370,8 @@ impl ChainWalk {
             self.fault(format!("records {} to {to} are missing at the end", last + 1));
         } else if last > to {
             self.fault(format!("records {} to {last} were added after the seal", to + 1));
-        } else if hash != seal.to.hash() {
-            self.fault(format!("record {last} was altered"));
+        } else if at.hash != seal.to.hash() {
+            self.fault(format!("{at} was altered"));
         }
     }
 

@@ -8,7 +8,7 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 
 use super::changes;
-use crate::chain::{ChainPlace, ChainedLog, LogContent, RecordHash, RecordHead, Seal, time_of};
+use crate::chain::{ChainLink, ChainPlace, ChainedLog, LogContent, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
 use crate::checkpoint::Checkpoint;
 use crate::slot::DatabaseSlot;
@@ -138,46 +138,46 @@ fn append(
     key: Option<&ChainKey>,
 ) -> Result<WrittenLines, redb::Error> {
     let write = database.begin_write()?;
-    let mut written = Vec::with_capacity(batch.members.len() + batch.records.len() * 96);
+    let mut written = Vec::with_capacity(batch.members.len() + batch.records.len() * 32);
     let last = {
         let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut blocks = write.open_table(BLOCKS)?;
         let changes = Seal::read_for_write(&write, changes::LOG)?.map_or_else(ChainPlace::start, |seal| seal.to);
-        let mut head = (seal.to.seq, seal.to.hash());
-        let mut block = OpenBlock { start: 0, first: head.0 + 1, count: 0, time: 0 };
+        let mut block = OpenBlock { start: 0, count: 0, time: 0, before: seal.to.clone() };
         let mut begin = 0;
         for (end, time) in &batch.records {
             let members = &batch.members[begin..*end];
             begin = *end;
-            block.line(&mut written, &mut head, *time, |line| line.extend_from_slice(members));
+            block.line(&mut written, *time, |line| line.extend_from_slice(members));
             if written.len() - block.start >= BLOCK {
-                block.keep(&mut blocks, &written)?;
-                block = OpenBlock { start: written.len(), first: head.0 + 1, count: 0, time: 0 };
+                block = block.keep(&mut blocks, &written)?;
             }
         }
         if batch.checkpoint {
-            let checkpoint = Checkpoint::new(ChainPlace::new(head.0, head.1), changes, now, key);
-            block.line(&mut written, &mut head, now, |line| checkpoint.write(line));
+            // A link of its own: a checkpoint names the end of the one before it.
+            block = block.keep(&mut blocks, &written)?;
+            let checkpoint = Checkpoint::new(block.before.clone(), changes, now, key);
+            block.line(&mut written, now, |line| checkpoint.write(line));
         }
-        seal.to = ChainPlace::new(head.0, head.1);
-        if block.count > 0 {
-            block.keep(&mut blocks, &written)?;
-        }
+        seal.to = block.keep(&mut blocks, &written)?.before;
         seal.count += batch.records.len() as u64 + u64::from(batch.checkpoint);
         seal.bytes += written.len() as u64;
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
-        loop {
-            let Some(oldest) = blocks.first()?.map(|(first, block)| (first.value(), block.value().2.to_vec())) else {
-                break;
-            };
-            let (first, lines) = oldest;
+        let mut compacted = None;
+        for block in blocks.range(0..)? {
+            let (first, block) = block?;
+            let lines = block.value().2;
             // From the oldest on, until all three bounds hold. The time is the record's own: what stands beside it is not signed.
-            let expires = time_of(last_line(&lines)).is_some_and(|time| time < expired);
+            let expires = time_of(last_line(lines)).is_some_and(|time| time < expired);
             if !expires && seal.count <= limits.max_records && seal.bytes <= limits.max_bytes {
                 break;
             }
-            blocks.remove(first)?;
-            compact(&mut seal, first, &lines);
+            compact(&mut seal, first.value(), lines);
+            compacted = Some(first.value());
+        }
+        if let Some(last) = compacted {
+            // All at once: taken out one by one, each would have the database write its neighbour anew.
+            blocks.retain_in(..=last, |_, _| false)?;
         }
         seal.sign(LOG, key);
         seal.keep(&write, LOG)?;
@@ -190,13 +190,13 @@ fn append(
 /// Takes a block out of what is sealed. It leaves its last hash, which the first record that stays carries.
 fn compact(seal: &mut Seal, first: u64, block: &[u8]) {
     let mut is_ours = true;
-    for (seq, line) in (first..).zip(lines_of(block)) {
+    for link in ChainLink::of_lines(first, block) {
         let before = (seal.from.seq + 1, Some(seal.from.hash()));
-        is_ours &= RecordHead::read(line).is_some_and(|head| (head.seq, head.prev) == before) && seq == before.0;
-        if seq <= seal.to.seq {
-            seal.from = ChainPlace::new(seq, RecordHash::of(line));
+        is_ours &= link.head().is_some_and(|head| (head.seq, head.prev) == before) && link.first == before.0;
+        if link.last() <= seal.to.seq {
+            seal.from = ChainPlace::new(link.last(), link.hash());
         }
-        seal.count = seal.count.saturating_sub(1);
+        seal.count = seal.count.saturating_sub(link.count);
     }
     seal.bytes = seal.bytes.saturating_sub(block.len() as u64);
     if !is_ours {
@@ -209,52 +209,49 @@ pub(crate) fn content(write: &WriteTransaction) -> Result<LogContent, redb::Erro
     let mut content = LogContent::default();
     for block in write.open_table(BLOCKS)?.range(0..)? {
         let (first, block) = block?;
-        for (seq, line) in (first.value()..).zip(lines_of(block.value().2)) {
-            content.take(seq, line, line.len() as u64 + 1);
+        for link in ChainLink::of_lines(first.value(), block.value().2) {
+            content.take(&link, link.text.len() as u64 + 1);
         }
     }
     Ok(content)
 }
 
 /// The lines of a block.
-pub(crate) fn lines_of(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn lines_of(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// A row that is being filled: the end of what was written so far.
+/// A row that is being filled, and a link of the chain: the end of what was written so far.
 struct OpenBlock {
     start: usize,
-    first: u64,
     count: u64,
     time: u64,
+    /// The end of the link before it.
+    before: ChainPlace,
 }
 
 impl OpenBlock {
-    fn line(
-        &mut self,
-        written: &mut Vec<u8>,
-        head: &mut (u64, RecordHash),
-        time: u64,
-        members: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let (begin, seq) = (written.len(), head.0 + 1);
-        RecordHead::write(written, seq, head.1);
+    fn line(&mut self, written: &mut Vec<u8>, time: u64, members: impl FnOnce(&mut Vec<u8>)) {
+        let prev = (self.count == 0).then(|| self.before.hash());
+        self.count += 1;
+        RecordHead::write(written, self.before.seq + self.count, prev);
         written.push(b',');
         members(written);
-        written.push(b'}');
-        *head = (seq, RecordHash::of(&written[begin..]));
-        written.push(b'\n');
-        self.count += 1;
+        written.extend_from_slice(b"}\n");
         self.time = self.time.max(time);
     }
 
+    /// Puts it into its row, and begins the next.
     fn keep(
-        &self,
+        self,
         blocks: &mut redb::Table<'_, u64, (u64, u64, &'static [u8])>,
         written: &[u8],
-    ) -> Result<(), redb::Error> {
-        blocks.insert(self.first, (self.time, self.count, &written[self.start..]))?;
-        Ok(())
+    ) -> Result<Self, redb::Error> {
+        let lines = &written[self.start..];
+        let Some(text) = lines.strip_suffix(b"\n") else { return Ok(self) };
+        let link = ChainLink { first: self.before.seq + 1, count: self.count, text };
+        blocks.insert(link.first, (self.time, self.count, lines))?;
+        Ok(Self { start: written.len(), count: 0, time: 0, before: ChainPlace::new(link.last(), link.hash()) })
     }
 }
 

@@ -11,7 +11,7 @@ use tidings_sync::Lock;
 
 use super::definitions::{self, DefinedItem, DefinitionState, ItemPlace};
 use super::lists;
-use crate::chain::{ChainPlace, ChainedLog, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
+use crate::chain::{ChainLink, ChainPlace, ChainedLog, LAST_NUMBER, LogContent, RecordHash, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
 use crate::lists::{ItemHash, KnownList, KnownLists, ListOwner, ListStep};
 use crate::slot::DatabaseSlot;
@@ -309,7 +309,7 @@ pub(crate) fn content(write: &WriteTransaction) -> Result<LogContent, redb::Erro
     for row in write.open_table(ROWS)?.range(0..)? {
         let (seq, row) = row?;
         let json = row.value().1;
-        content.take(seq.value(), json, json.len() as u64);
+        content.take(&ChainLink::single(seq.value(), json), json.len() as u64);
     }
     Ok(content)
 }
@@ -317,7 +317,7 @@ pub(crate) fn content(write: &WriteTransaction) -> Result<LogContent, redb::Erro
 /// The record with the hash of the one before it, which stands after its number.
 fn chained(row: &ChangeRow, prev: RecordHash) -> (Vec<u8>, RecordHash) {
     let mut json = Vec::with_capacity(row.json.len() + 80);
-    RecordHead::write(&mut json, row.seq, prev);
+    RecordHead::write(&mut json, row.seq, Some(prev));
     // The number is the first member of every record, and never the only one.
     let rest = row.json.iter().position(|byte| *byte == b',').unwrap_or(row.json.len() - 1);
     json.extend_from_slice(&row.json[rest..]);
