@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 pub(crate) use about::entry;
-pub(crate) use inputs::{InputSet, literal};
+pub(crate) use inputs::{InputSet, JoinedText, literal};
 pub(crate) use keys::{ResolvedWay, release_keys};
 pub(crate) use ways::{ReleaseWay, choose};
 

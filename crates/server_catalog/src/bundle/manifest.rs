@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::BundleFault;
 use crate::keys::{KeysError, put_list, put_pairs};
-use crate::published::{InputSet, PublishedInput, literal};
+use crate::published::{InputSet, JoinedText, PublishedInput, literal};
 
 /// The system's name in `platform_overrides`.
 const PLATFORM: &str = if cfg!(target_os = "macos") {
@@ -89,7 +89,7 @@ pub(crate) fn manifest_keys(
     let (command, args, env) = command(manifest, folder).map_err(unfetched)?;
     let text = |template: &str| filled(template, manifest, folder, inputs);
     let mut keys = Map::new();
-    let program = text(&command)?.concat();
+    let program = text(&command)?.iter().collect::<JoinedText>().into_text();
     // A path of the bundle counts from its folder, and not from where the gateway runs.
     let is_inside = program.contains('/') && !Path::new(&program).is_absolute();
     let program = if is_inside { folder.join(&program).display().to_string() } else { program };
@@ -146,34 +146,34 @@ fn filled(
     folder: &Path,
     inputs: &InputSet<'_>,
 ) -> Result<Vec<String>, KeysError> {
-    let (mut text, mut rest) = (String::new(), template);
+    let (mut text, mut rest) = (JoinedText::default(), template);
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
-        text.push_str(&literal(before));
+        text.push(&literal(before));
         rest = after;
         let home = |below: &str| format!("${{env:HOME}}{below}");
         match name {
-            "__dirname" => text.push_str(&literal(&folder.display().to_string())),
-            "HOME" => text.push_str(&home("")),
-            "DESKTOP" => text.push_str(&home("/Desktop")),
-            "DOCUMENTS" => text.push_str(&home("/Documents")),
-            "DOWNLOADS" => text.push_str(&home("/Downloads")),
-            "pathSeparator" | "/" => text.push('/'),
+            "__dirname" => text.push(&literal(&folder.display().to_string())),
+            "HOME" => text.push(&home("")),
+            "DESKTOP" => text.push(&home("/Desktop")),
+            "DOCUMENTS" => text.push(&home("/Documents")),
+            "DOWNLOADS" => text.push(&home("/Downloads")),
+            "pathSeparator" | "/" => text.push("/"),
             _ => {
                 let setting =
                     name.strip_prefix("user_config.").and_then(|key| Some((key, manifest.user_config.get(key)?)));
                 let Some((key, setting)) = setting else {
-                    text.push_str(&literal(&format!("${{{name}}}")));
+                    text.push(&literal(&format!("${{{name}}}")));
                     continue;
                 };
                 let Some(value) = inputs.value(key, &setting.input())? else { return Ok(Vec::new()) };
                 if before.is_empty() && text.is_empty() && after.is_empty() {
                     return Ok(value.lines().map(str::to_owned).collect());
                 }
-                text.push_str(&value);
+                text.push(&value);
             }
         }
     }
-    text.push_str(&literal(rest));
-    Ok(vec![text])
+    text.push(&literal(rest));
+    Ok(vec![text.into_text()])
 }

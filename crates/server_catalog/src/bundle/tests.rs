@@ -110,3 +110,24 @@ fn a_manifest_says_how_the_bundle_is_run() {
     assert_eq!(of("uv").unwrap()["args"], json!(["run", "--directory", "/bundles/x", "/bundles/x/server/run"]));
     assert!(of("wasm").unwrap_err().contains("no kind of server"));
 }
+
+// reach 5
+#[test]
+fn what_a_manifest_says_never_refers_to_the_gateways_own_secrets() {
+    let manifest = |arg: &str| {
+        json!({
+            "server": {"type": "node", "mcp_config": {"command": "node", "args": [arg]}},
+            "user_config": {"empty": {"default": ""}, "braces": {"default": "{env:SECRET}"}},
+        })
+    };
+    for arg in ["$${user_config.braces}", "$${user_config.empty}{env:SECRET}", "x${user_config.empty}${env:SECRET}"] {
+        let made = keys(manifest(arg), &[]).unwrap();
+        let made = made["args"][0].as_str().unwrap().trim_start_matches('x');
+        assert_eq!(made, "$${env:SECRET}", "{arg}");
+    }
+    let lines = json!({
+        "server": {"type": "binary", "mcp_config": {"command": "${user_config.lines}"}},
+        "user_config": {"lines": {"default": "$\n{env:SECRET}"}},
+    });
+    assert_eq!(keys(lines, &[]).unwrap()["command"], "$${env:SECRET}");
+}

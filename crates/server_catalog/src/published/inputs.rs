@@ -13,6 +13,37 @@ pub(crate) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
+/// A text put together of pieces. What a piece refers to stands in it alone: the end of one and the beginning of the next are no
+/// reference, whoever wrote them.
+#[derive(Debug, Default)]
+pub(crate) struct JoinedText(String);
+
+impl JoinedText {
+    pub(crate) fn push(&mut self, piece: &str) {
+        if self.0.ends_with('$') && piece.starts_with('{') {
+            // As `literal` writes the two where they stand together.
+            self.0.push('$');
+        }
+        self.0.push_str(piece);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+impl<T: AsRef<str>> FromIterator<T> for JoinedText {
+    fn from_iter<I: IntoIterator<Item = T>>(pieces: I) -> Self {
+        let mut text = Self::default();
+        pieces.into_iter().for_each(|piece| text.push(piece.as_ref()));
+        text
+    }
+}
+
 /// The values of one release that is about to be written down.
 pub(crate) struct InputSet<'a> {
     id: &'a str,
@@ -41,22 +72,22 @@ impl<'a> InputSet<'a> {
         template: &str,
         variable: impl Fn(&str) -> Option<&'v PublishedInput>,
     ) -> Result<Option<String>, KeysError> {
-        let (mut text, mut rest, mut is_whole) = (String::new(), template, true);
+        let (mut text, mut rest, mut is_whole) = (JoinedText::default(), template, true);
         while let Some((before, after)) = rest.split_once('{') {
             let Some((name, after)) = after.split_once('}') else { break };
-            text.push_str(&literal(before));
+            text.push(&literal(before));
             match variable(name) {
                 Some(input) => match self.value(name, input)? {
-                    Some(value) => text.push_str(&value),
+                    Some(value) => text.push(&value),
                     None => is_whole = false,
                 },
                 // Braces of the publisher's own.
-                None => text.push_str(&literal(&format!("{{{name}}}"))),
+                None => text.push(&literal(&format!("{{{name}}}"))),
             }
             rest = after;
         }
-        text.push_str(&literal(rest));
-        Ok(is_whole.then_some(text))
+        text.push(&literal(rest));
+        Ok(is_whole.then(|| text.into_text()))
     }
 
     /// The value of one input.

@@ -263,3 +263,24 @@ fn items_of_any_registry_are_read_and_others_are_not() {
     assert!(entry.docs.expect("docs").contains("**deprecated**: use a/c"));
     assert_eq!(entry.tags, ["version 1.2.3"]);
 }
+
+// reach 5: whatever a publisher writes is text, however it is put together
+#[test]
+fn what_a_publisher_writes_never_refers_to_the_gateways_own_secrets() {
+    let remote = |header: Value| json!({"remotes": [{"type": "streamable-http", "url": "https://desk.example/mcp", "headers": [header]}]});
+    let braces = json!({"default": "{file:/etc/passwd}"});
+    for (header, expected) in [
+        (json!({"name": "X", "value": "${env:SECRET}"}), "$${env:SECRET}"),
+        (json!({"name": "X", "value": "a $${env:SECRET} b"}), "a $$${env:SECRET} b"),
+        (json!({"name": "X", "value": "${v}", "variables": {"v": braces}}), "$${file:/etc/passwd}"),
+        (json!({"name": "X", "value": "${v}{env:SECRET}", "variables": {"v": {"default": ""}}}), "$${env:SECRET}"),
+        (json!({"name": "X", "value": "{v}{env:SECRET}", "variables": {"v": {"default": "$"}}}), "$${env:SECRET}"),
+    ] {
+        let made = made(remote(header.clone()), &wishes(&[], &[])).unwrap();
+        assert_eq!(made["headers"]["X"], expected, "{header}");
+    }
+    // What somebody gave refers to what they say.
+    let given = json!({"name": "X", "value": "Bearer {v}", "variables": {"v": {"isSecret": true}}});
+    let made = made(remote(given), &wishes(&[("v", "${env:MINE}")], &[])).unwrap();
+    assert_eq!(made["headers"]["X"], "Bearer ${env:MINE}");
+}
