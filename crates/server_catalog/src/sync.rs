@@ -153,7 +153,9 @@ impl RegistrySync {
 
     /// What the reading brought, at this time in seconds since 1970; and how many items nobody could read.
     pub(crate) fn finish(self, now: u64) -> (CopyStep, usize) {
-        let newest = self.newest.map(Timestamp::as_millisecond);
+        // Not later than now: of an item from the future everything after it would count as known, for as long as that lasts.
+        let now_at = i64::try_from(now).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let newest = self.newest.map(|newest| newest.as_millisecond().min(now_at));
         let state = CopyState { url: self.base, newest, refreshed: now };
         (CopyStep { state, is_whole: self.since.is_none(), items: self.items }, self.skipped)
     }

@@ -3,6 +3,8 @@ use serde_json::{Value, json};
 use super::*;
 
 const BASE: &str = "https://registry.example";
+/// In 2027: after all that is published here.
+const NOW: u64 = 1_800_000_000;
 
 fn item(name: &str, version: &str, status: &str, updated: &str, is_latest: bool) -> Value {
     json!({
@@ -34,7 +36,7 @@ fn the_first_reading_goes_by_pages_and_the_next_asks_what_is_new() {
     assert_eq!(sync.address(), format!("{BASE}/v0.1/servers?limit=100&version=latest&cursor={cursor}"));
     let two = item("a/two", "1.0.0", "active", "2026-02-01T12:00:00Z", true);
     assert_eq!(sync.take(&page(&[two, json!({"server": 3})], None), &none), Ok(true));
-    let (step, skipped) = sync.finish(7);
+    let (step, skipped) = sync.finish(NOW);
     assert_eq!((step.items.len(), step.is_whole, skipped), (2, true, 1));
     let known = applied(&none, step);
 
@@ -49,7 +51,7 @@ fn the_first_reading_goes_by_pages_and_the_next_asks_what_is_new() {
     ];
     // An empty cursor ends the reading, as an absent one does.
     assert_eq!(sync.take(&page(&items, Some("")), &known), Ok(true));
-    let known = applied(&known, sync.finish(8).0);
+    let known = applied(&known, sync.finish(NOW).0);
     let read = |name: &str| RegistryItem::read(&known.items[name]).expect("an item");
     assert_eq!((read("a/one").server.version.as_str(), read("a/two").state.status), ("1.1.0", ReleaseStatus::Deleted));
 
@@ -77,4 +79,19 @@ fn a_hostile_answer_ends_the_reading() {
     let mut sync = RegistrySync::new(BASE, &none);
     assert_eq!(sync.take(&page(&[long], None), &none), Ok(true));
     assert_eq!(sync.finish(1).1, 1);
+}
+
+// reach 5: one item must not cost the others
+#[test]
+fn an_item_from_the_future_does_not_end_all_updates() {
+    let none = RegistryCopy::default();
+    let mut sync = RegistrySync::new(BASE, &none);
+    let items = [
+        item("a/late", "1.0.0", "active", "9999-01-01T00:00:00Z", true),
+        item("a/one", "1.0.0", "active", "2026-01-01T00:00:00Z", true),
+    ];
+    assert_eq!(sync.take(&page(&items, None), &none), Ok(true));
+    let known = applied(&none, sync.finish(NOW).0);
+    let address = RegistrySync::new(BASE, &known).address();
+    assert!(address.ends_with("&updated_since=2027%2D01%2D15T07%3A55%3A00Z"), "{address}");
 }
