@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Cursor, Read as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
@@ -23,6 +24,9 @@ const UNPACKED_BYTES: u64 = 1 << 30;
 const FILES: usize = 50_000;
 /// How long its manifest may be.
 const MANIFEST_BYTES: u64 = 1 << 20;
+
+/// Tells places apart where something is being unpacked.
+static NEXT_PLACE: AtomicU64 = AtomicU64::new(0);
 
 /// Why a bundle is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +90,9 @@ pub(crate) fn unpack(bytes: &[u8], sha256: &str, bundles: &Path) -> Result<PathB
         return Ok(folder);
     }
     private_folder(bundles)?;
-    let partial = bundles.join(format!(".{expected}.{}", std::process::id()));
+    // Several may unpack the same at once, each in a place of its own.
+    let turn = NEXT_PLACE.fetch_add(1, Ordering::Relaxed);
+    let partial = bundles.join(format!(".{expected}.{}.{turn}", std::process::id()));
     // Left behind by a process that was killed.
     let _ = fs::remove_dir_all(&partial);
     private_folder(&partial)?;

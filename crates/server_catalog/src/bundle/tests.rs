@@ -50,6 +50,26 @@ fn a_bundle_is_unpacked_when_it_is_the_one_that_was_published() {
     assert_eq!(unpack(&bytes, &hash(&bytes), folder.path()).unwrap(), to);
 }
 
+// reach 5: a folder with the name of a hash is always whole
+#[test]
+fn those_who_unpack_the_same_bundle_at_once_all_find_the_whole_of_it() {
+    let names: Vec<String> = (0..30).map(|number| format!("server/{number}.txt")).collect();
+    let entries: Vec<(&str, u32, &str)> = names.iter().map(|name| (name.as_str(), 0o644, "x")).collect();
+    let bytes = archive(&entries);
+    for round in 0..5 {
+        let folder = TempDir::new();
+        let unpacked: Vec<_> = std::thread::scope(|scope| {
+            let begun: Vec<_> = (0..4).map(|_| scope.spawn(|| unpack(&bytes, &hash(&bytes), folder.path()))).collect();
+            begun.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for to in unpacked {
+            let found = fs::read_dir(to.unwrap().join("server")).unwrap().count();
+            assert_eq!(found, names.len(), "{round}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of those that were not first");
+    }
+}
+
 // reach 5
 #[test]
 fn nothing_of_a_bundle_may_lie_elsewhere() {
