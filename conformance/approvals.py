@@ -9,13 +9,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
-import traceback
 from pathlib import Path
 
 from changing_peers import Crowd, watching
-from gateway import serving
+from gateway import CheckTally, CommandLine, serving
 
 CHECK_SECONDS = 60.0
 
@@ -31,17 +29,12 @@ def configuration(peers: Path, node: str) -> str:
     )
 
 
-class Gateway:
+class Gateway(CommandLine):
     """A gateway that runs, and its command line."""
 
     def __init__(self, binary: str, directory: Path, base: str) -> None:
-        self.binary, self.directory, self.url = binary, directory, f"{base}/mcp"
-
-    def command(self, *words: str) -> str:
-        line = [self.binary, "--data", str(self.directory / "data"), *words]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=CHECK_SECONDS)
-        assert done.returncode == 0, f"tidings {' '.join(words)}: {done.stdout}{done.stderr}"
-        return done.stdout
+        super().__init__(binary, directory, CHECK_SECONDS)
+        self.url = f"{base}/mcp"
 
     def held(self) -> list[dict[str, object]]:
         return json.loads(self.command("approvals", "--json"))["approvals"]
@@ -86,22 +79,15 @@ async def main() -> int:
     arguments.add_argument("--peers", type=Path, required=True, help="a folder with node_modules")
     arguments.add_argument("--directory", type=Path, required=True)
     options = arguments.parse_args()
-    passed = failed = 0
+    tally = CheckTally()
     with serving(configuration(options.peers, options.node), options.tidings, options.directory) as base:
         gateway = Gateway(options.tidings, options.directory, base)
         for server, tool in [("pypi", "cry"), ("npm", "greet")]:
             for caller in ["legacy", "modern"]:
                 what = f"a changed description of {server} waits, changed by a {caller} client"
-                try:
+                with tally.check(what):
                     await asyncio.wait_for(a_changed_description_waits(gateway, server, tool, caller), CHECK_SECONDS)
-                except Exception:
-                    failed += 1
-                    print(f"FAIL {what}\n{traceback.format_exc()}")
-                else:
-                    passed += 1
-                    print(f"PASS {what}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return tally.end()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs `tidings serve` for the length of a `with` block. Nothing here knows about MCP."""
+"""Runs `tidings serve` for the length of a `with` block, and its command line. Nothing here knows about MCP."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,6 +23,42 @@ PR_SET_PDEATHSIG = 1
 
 class GatewayFailed(RuntimeError):
     """The gateway did not become ready; the message ends with its log."""
+
+
+class CommandLine:
+    """The command line of a gateway that runs in `directory`; each command has to succeed within `seconds`."""
+
+    def __init__(self, binary: str, directory: Path, seconds: float) -> None:
+        self._line, self._seconds = [binary, "--data", str(directory / "data")], seconds
+
+    def command(self, *words: str) -> str:
+        done = subprocess.run([*self._line, *words], capture_output=True, text=True, timeout=self._seconds)
+        assert done.returncode == 0, f"tidings {' '.join(words)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+class CheckTally:
+    """Counts checks, and prints PASS or FAIL for each of them and the totals last."""
+
+    def __init__(self) -> None:
+        self.passed = self.failed = 0
+
+    @contextlib.contextmanager
+    def check(self, what: str) -> Iterator[None]:
+        """What happens in the `with` block is the check; it fails by an exception, after which the next one follows."""
+        try:
+            yield
+        except Exception:
+            self.failed += 1
+            print(f"FAIL {what}\n{traceback.format_exc()}")
+        else:
+            self.passed += 1
+            print(f"PASS {what}")
+
+    def end(self) -> int:
+        """Prints the totals; gives what the process exits with."""
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed else 0
 
 
 def free_port() -> int:

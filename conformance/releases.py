@@ -12,12 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from gateway import serving
+from gateway import CheckTally, CommandLine, serving
 
 PACKAGE = "@modelcontextprotocol/server-everything"
 ENTRY = "io.github.modelcontextprotocol/everything"
@@ -56,16 +55,8 @@ class Registry(BaseHTTPRequestHandler):
         pass
 
 
-class Gateway:
-    """The command line of a gateway that runs."""
-
-    def __init__(self, binary: str, directory: Path) -> None:
-        self.line = [binary, "--data", str(directory / "data")]
-
-    def command(self, *words: str) -> str:
-        done = subprocess.run([*self.line, *words], capture_output=True, text=True, timeout=COMMAND_SECONDS)
-        assert done.returncode == 0, f"tidings {' '.join(words)}: {done.stdout}{done.stderr}"
-        return done.stdout
+class Gateway(CommandLine):
+    """What is asked of a gateway that runs."""
 
     def tools(self) -> set[str]:
         return {tool["name"] for tool in json.loads(self.command("tools", "--json"))["tools"]}
@@ -127,22 +118,15 @@ def main() -> int:
         ("its next release is told once", told_once),
         ("an upgrade shows what differs, and swaps", upgraded),
     ]
-    passed = failed = 0
+    tally = CheckTally()
     for version in (OLD, NEW):
         fetched(version)
     with serving(configuration, options.tidings, options.directory):
-        gateway = Gateway(options.tidings, options.directory)
+        gateway = Gateway(options.tidings, options.directory, COMMAND_SECONDS)
         for what, check in checks:
-            try:
+            with tally.check(what):
                 check(gateway)
-            except Exception:
-                failed += 1
-                print(f"FAIL {what}\n{traceback.format_exc()}")
-            else:
-                passed += 1
-                print(f"PASS {what}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return tally.end()
 
 
 if __name__ == "__main__":
