@@ -410,6 +410,7 @@ impl Logins {
             issuer: login.found.provider.issuer.clone(),
             asker: login.asker.clone(),
             is_personal: login.keeper.person().is_some(),
+            is_known_browser: login.cookie.is_some(),
         })
     }
 
@@ -569,6 +570,8 @@ pub(crate) struct OpenedTicket {
     pub(crate) asker: String,
     /// Whether it is for that person alone.
     pub(crate) is_personal: bool,
+    /// Whether it is the browser that opened it before, whose person has shown who they are. A cookie that nobody gave it says nothing.
+    pub(crate) is_known_browser: bool,
 }
 
 fn fail(login: &PendingLogin, reason: String) {

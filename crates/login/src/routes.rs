@@ -61,7 +61,7 @@ async fn open(State(side): State<BrowserSide>, Path(ticket): Path<String>, heade
     }
     let cookie = cookie_of(&headers, &ticket);
     let Some(opened) = side.logins.open_ticket(&ticket, cookie.as_deref()) else { return stale() };
-    if side.asker_of.is_none() || cookie.is_some() {
+    if side.asker_of.is_none() || opened.is_known_browser {
         return leave(&side, &ticket, cookie.as_deref());
     }
     let (server, issuer, asker) = (escape(&opened.server), escape(&opened.issuer), escape(&opened.asker));

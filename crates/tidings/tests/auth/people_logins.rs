@@ -253,3 +253,23 @@ async fn after_a_restart_nobody_logs_in_again() {
         assert!(!client.names("tools").await.contains(&"log_in".to_owned()));
     }
 }
+
+// identity 1: the page is for who asked, whatever a browser says that it was given
+#[tokio::test]
+async fn a_cookie_that_nobody_was_given_opens_no_login() {
+    let (issuer, given) = provider().await;
+    let server = crm(&issuer, &given).http().await;
+    let toml = people(&[("ada", "support"), ("dan", "dev")]);
+    let gateway = patient(&toml).server_with("crm", &server, "auth = { for = \"principal\" }\n").serve().await;
+    let ada = with_token(gateway.client().modern(), "ada").connect().await;
+    assert_eq!(ada.names("tools").await, ["log_in"]);
+    let page = page(&ada.call_tool("log_in", json!({})).await.text());
+    let ticket = page.rsplit('/').next().unwrap();
+    let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let invented = format!("tidings_login_{}=invented", &ticket[..8]);
+    let opened = browser.get(&page).header(COOKIE, &invented).send().await.unwrap();
+    assert_eq!((opened.status().as_u16(), opened.headers().get(LOCATION)), (200, None), "a token is asked for");
+    assert!(opened.text().await.unwrap().contains("Your Tidings token"));
+    // The ticket is not used up by that.
+    assert_eq!(visit(&page, &gateway, "ada", "ada").await, 200);
+}
