@@ -9,6 +9,7 @@ use std::time::Instant;
 use tidings_hub::ledger::{Topic, Topics};
 use tidings_proto::{Era, ListKind, MessageSubject, capabilities};
 use tidings_sync::Lock;
+use tokio::sync::Notify;
 
 use super::ServerLifecycle;
 use crate::client::person_view::{PersonView, ViewOwner};
@@ -18,18 +19,24 @@ use crate::servers::server::Server;
 
 /// What a server has agreed to announce over the link of a person.
 #[derive(Default)]
-struct PersonCover(Lock<Topics>);
+struct PersonCover {
+    covered: Lock<Topics>,
+    /// Rings when the stream ended, and with it what was agreed on.
+    ended: Notify,
+}
 
 impl SignalScope for PersonCover {
     // Every acknowledgement on the stream is that of its own request.
     fn listens_by(&self, _request: u64) {}
 
     fn cover(&self, topics: Topics) {
-        *self.0.lock() = topics;
+        *self.covered.lock() = topics;
     }
 
-    // Looked at before every wait.
-    fn wake(&self) {}
+    // Who waits for the next message would not be told: a stream that ended is opened again in the same wait.
+    fn wake(&self) {
+        self.ended.notify_one();
+    }
 }
 
 impl ServerLifecycle {
@@ -47,8 +54,11 @@ impl ServerLifecycle {
         let cover = PersonCover::default();
         let mut signals = Signals::open(&self.links, &cover, live);
         let pause = server.plan.poll_interval.unwrap_or(self.runtime.settings.poll_interval);
+        let mut next_poll = None;
         loop {
-            let is_polled = !pause.is_zero() && is_unheard(live, *cover.0.lock());
+            let is_polled = !pause.is_zero() && is_unheard(live, *cover.covered.lock());
+            // Kept while other things happen: a stream that is refused again and again would put it off for ever.
+            next_poll = is_polled.then(|| next_poll.unwrap_or_else(|| tokio::time::Instant::now() + pause));
             tokio::select! {
                 message = signals.next(&self.links, &cover, live) => match message.subject() {
                     MessageSubject::Acknowledged => {
@@ -59,9 +69,21 @@ impl ServerLifecycle {
                     MessageSubject::ListChanged(_) => self.discovery.own_view_is_old(owner, server.id),
                     _ => {}
                 },
-                () = tokio::time::sleep(pause), if is_polled => self.discovery.own_view_is_old(owner, server.id),
+                // What is announced no longer is polled.
+                () = cover.ended.notified() => {}
+                () = due(next_poll) => {
+                    next_poll = None;
+                    self.discovery.own_view_is_old(owner, server.id);
+                }
             }
         }
+    }
+}
+
+async fn due(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

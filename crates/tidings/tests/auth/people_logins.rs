@@ -1,7 +1,7 @@
 //! `for = "principal"`: each person logs in for themselves. The provider is a script; a real one is in `conformance/people.mjs`.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
@@ -20,6 +20,8 @@ struct Given {
     access: Mutex<HashMap<String, String>>,
     refresh: Mutex<HashMap<String, String>>,
     count: AtomicUsize,
+    /// Whether the server has one tool more for ada.
+    grown: AtomicBool,
 }
 
 impl Given {
@@ -124,7 +126,11 @@ fn crm(issuer: &str, given: &Arc<Given>) -> ServerBuilder {
         })
         .on_raw("tools/list", move |call| {
             let who = lists.owner(call.received().header("authorization"));
-            let names = if who.as_deref() == Some("dan") { &["whoami", "audit"][..] } else { &["whoami"] };
+            let names = match who.as_deref() {
+                Some("dan") => &["whoami", "audit"][..],
+                Some("ada") if lists.grown.load(Ordering::SeqCst) => &["whoami", "more"],
+                _ => &["whoami"],
+            };
             let answer = call.ok(json!({ "tools": names.iter().map(|name| named(name)).collect::<Vec<Value>>() }));
             async move { answer }
         })
@@ -272,4 +278,30 @@ async fn a_cookie_that_nobody_was_given_opens_no_login() {
     assert!(opened.text().await.unwrap().contains("Your Tidings token"));
     // The ticket is not used up by that.
     assert_eq!(visit(&page, &gateway, "ada", "ada").await, 200);
+}
+
+// identity 5: what is not announced to a person is polled for that person
+#[tokio::test]
+async fn what_a_server_stops_announcing_to_a_person_is_polled() {
+    let (issuer, given) = provider().await;
+    let server = crm(&issuer, &given).modern_only().http().await;
+    let toml = people(&[("ada", "support")]);
+    let keys = "auth = { for = \"principal\" }\npoll_interval = \"200ms\"\n";
+    let gateway = patient(&toml).server_with("crm", &server, keys).serve().await;
+    let mut adas = clients(&gateway, "ada").await;
+    log_in(&adas[0].client, &gateway, "ada").await;
+    for follower in &mut adas {
+        follower.expect(&["tools"]).await;
+        assert_eq!(follower.client.names("tools").await, ["whoami"]);
+    }
+    server.wait_listening(1).await;
+    let asked = server.count("subscriptions/listen");
+    server.fail_next("subscriptions/listen", 1_000);
+    server.end_listens();
+    server.wait_for_method("subscriptions/listen", asked + 1).await;
+    given.grown.store(true, Ordering::SeqCst);
+    for follower in &mut adas {
+        follower.expect(&["tools"]).await;
+        assert_eq!(follower.client.names("tools").await, ["whoami", "more"]);
+    }
 }
