@@ -21,7 +21,12 @@ const EXCERPT: usize = 500;
 
 impl ServerMessages for RequestRouter {
     fn heard(&self, server: &Arc<Server>, live: &LiveLink, message: ServerMessage) {
-        self.unowned(server, live.key, &live.link, &LinkUser::Everybody, message);
+        // What is said over the link of one session or person is for nobody else. Of a link that is gone nobody knows whose it was.
+        let Some(user) = self.links.table.user(live.key) else { return };
+        if let MessageSubject::ListChanged(_) = message.subject() {
+            self.discovery.view_over_is_old(&user, server.id);
+        }
+        self.unowned(server, live.key, &live.link, &user, message);
     }
 }
 
@@ -97,6 +102,8 @@ impl RequestRouter {
                 }
             }
             MessageSubject::Acknowledged if self.subscriptions.take_acknowledgement(server, &message) => {}
+            // Nor is what it agreed to announce to one person announced to everybody.
+            MessageSubject::Acknowledged if user.person().is_some() => {}
             MessageSubject::Acknowledged => {
                 server.cover(signals::honoured(&message));
                 // What changed before this was not announced.

@@ -16,6 +16,7 @@ use tidings_hub::session_view::{OwnLinkLook, OwnLinkLooked};
 use crate::client::person_view::{PersonFollower, ViewOwner};
 use crate::client::session::{OwnView, Session, Viewer};
 use crate::discovery::ListDiscovery;
+use crate::links::live_link::LinkUser;
 use crate::plan::Isolation;
 use crate::servers::own_link_table::{LinkNeed, OwnLinkUser};
 
@@ -148,6 +149,15 @@ impl ListDiscovery {
     pub(crate) fn own_view_is_old_at(self: &Arc<Self>, owner: &ViewOwner, server: ServerId, at: Instant) {
         let look = owner.own().lock().signalled(server, at);
         look.into_iter().for_each(|look| self.begin_look(owner.clone(), look));
+    }
+
+    /// Where one session or person has a link for itself, what they see of the server over it may be another.
+    pub(crate) fn view_over_is_old(self: &Arc<Self>, user: &LinkUser, server: ServerId) {
+        let session = user.session().map(ViewOwner::Session);
+        let person = user.person().and_then(|name| self.people.known(name));
+        if let Some(owner) = session.or(person.map(ViewOwner::Person)) {
+            self.own_view_is_old(&owner, server);
+        }
     }
 
     /// Somebody's own link to a server was made.

@@ -11,7 +11,6 @@ use tidings_upstream::{Link, LinkError, MessageSink, SharedLink};
 use tokio::sync::oneshot;
 
 use super::ServerLifecycle;
-use crate::client::person_view::ViewOwner;
 use crate::links::link_watch::{LinkWatch, is_unreachable};
 use crate::links::live_link::LinkUser;
 use crate::servers::server::Server;
@@ -77,11 +76,8 @@ impl LinkSink {
 
     /// Where one session or person has the link for itself, their view of the server must be made again.
     fn own_view_is_old(&self) {
-        let (Some(lifecycle), Some(server)) = (self.lifecycle.upgrade(), self.server.upgrade()) else { return };
-        let session = self.user.session().map(ViewOwner::Session);
-        let person = self.user.person().and_then(|name| lifecycle.discovery.people.known(name));
-        if let Some(owner) = session.or(person.map(ViewOwner::Person)) {
-            lifecycle.discovery.own_view_is_old(&owner, server.id);
+        if let (Some(lifecycle), Some(server)) = (self.lifecycle.upgrade(), self.server.upgrade()) {
+            lifecycle.discovery.view_over_is_old(&self.user, server.id);
         }
     }
 

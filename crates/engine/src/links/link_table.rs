@@ -72,6 +72,11 @@ impl LinkTable {
         self.lock().get(&key).map(|entry| Arc::clone(&entry.live.link))
     }
 
+    /// Who uses a link; `None` when it is gone.
+    pub(crate) fn user(&self, key: LinkKey) -> Option<LinkUser> {
+        self.lock().get(&key).map(|entry| entry.user.clone())
+    }
+
     /// Every link, with who uses it.
     pub(crate) fn all(&self) -> Vec<(LiveLink, LinkUser)> {
         self.lock().values().map(|entry| (entry.live.clone(), entry.user.clone())).collect()

@@ -305,3 +305,27 @@ async fn what_a_server_stops_announcing_to_a_person_is_polled() {
         assert_eq!(follower.client.names("tools").await, ["whoami", "more"]);
     }
 }
+
+// identity 5
+#[tokio::test]
+async fn what_a_server_says_over_the_connection_of_one_person_reaches_nobody_else() {
+    let (issuer, given) = provider().await;
+    let server = crm(&issuer, &given).resource("file:///r", "text").modern_only().http().await;
+    let toml = people(&[("ada", "support"), ("dan", "dev")]);
+    let gateway = patient(&toml).server_with("crm", &server, "auth = { for = \"principal\" }\n").serve().await;
+    let (adas, dans) = (clients(&gateway, "ada").await, clients(&gateway, "dan").await);
+    log_in(&adas[0].client, &gateway, "ada").await;
+    let (ada, dan) = (&adas[1].client, &dans[0].client);
+    assert_eq!(ada.names("tools").await, ["whoami"]);
+    let follow = json!({"notifications": {"resourceSubscriptions": ["file:///r"]}});
+    let mut listen = ada.start("subscriptions/listen", follow.clone());
+    let honoured = listen.next_method("notifications/subscriptions/acknowledged").await.params();
+    assert_eq!(honoured["notifications"], follow["notifications"]);
+    // One for her lists, and one for what she follows.
+    server.wait_listening(2).await;
+    server.notify_raw(r#"{"jsonrpc":"2.0","method":"notifications/crm/told","params":{"to":"ada"}}"#);
+    server.resource_updated("file:///r");
+    ada.wait_for_method("notifications/resources/updated", 1).await;
+    assert_eq!(dan.names("tools").await, ["log_in"]);
+    assert_eq!(dan.count("notifications/crm/told"), 0, "{:?}", dan.received());
+}
