@@ -200,6 +200,16 @@ impl Keeper {
         (state.challenge.clone(), more)
     }
 
+    /// Whether both are handles to one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether nobody but the table of keepers, and its own task, has it.
+    pub(crate) fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.0) <= 1 + usize::from(self.0.runs.load(Ordering::SeqCst))
+    }
+
     /// Ends the keeper: the server is gone, or the gateway ends.
     pub(crate) fn end(&self) {
         self.0.over.cancel();

@@ -91,6 +91,8 @@ pub struct Logins(Arc<LoginsShared>);
 pub(crate) struct LoginsShared {
     tools: Arc<KeeperTools>,
     keepers: Lock<HashMap<String, ServerKeepers>>,
+    /// Held while the keeper of a person is made.
+    making: tokio::sync::Mutex<()>,
     /// The tickets that calls were answered with, by server and person: one that calls again and again is given the same.
     pages: Lock<HashMap<(String, String), String>>,
     pending: Lock<PendingLogins>,
@@ -112,6 +114,7 @@ impl Logins {
         Self(Arc::new(LoginsShared {
             tools: Arc::new(tools),
             keepers: Lock::default(),
+            making: tokio::sync::Mutex::default(),
             pages: Lock::default(),
             pending: Lock::default(),
             reconnect: OnceLock::new(),
@@ -200,17 +203,34 @@ impl Logins {
     /// The keeper of a grant, that of a person made when it is first asked for.
     pub(crate) async fn keeper(&self, server: &str, person: Option<&str>) -> Result<Keeper, LoginFault> {
         let unknown = || LoginFault::Unknown(server.to_owned());
-        let (shared, found) = {
-            let keepers = self.0.keepers.lock();
-            let of_server = keepers.get(server).ok_or_else(unknown)?;
-            (of_server.shared.clone(), of_server.of(person))
-        };
+        let (_, found) = self.known_keeper(server, person)?;
         let (KeeperOf::Unread, Some(person)) = (&found, person) else {
             return match found {
                 KeeperOf::Known(keeper) => Ok(keeper),
                 KeeperOf::Unread => Err(unknown()),
             };
         };
+        let (logins, server, person) = (self.clone(), server.to_owned(), person.to_owned());
+        // A task of its own: whoever asks may go away, and a keeper that was made would be nobody's.
+        let made = self.0.tools.tasks.spawn(async move { logins.make_keeper(&server, &person).await });
+        made.await.unwrap_or_else(|_| Err(unknown()))
+    }
+
+    fn known_keeper(&self, server: &str, person: Option<&str>) -> Result<(Keeper, KeeperOf), LoginFault> {
+        let keepers = self.0.keepers.lock();
+        let of_server = keepers.get(server).ok_or_else(|| LoginFault::Unknown(server.to_owned()))?;
+        Ok((of_server.shared.clone(), of_server.of(person)))
+    }
+
+    /// Makes the keeper of a person.
+    async fn make_keeper(&self, server: &str, person: &str) -> Result<Keeper, LoginFault> {
+        let unknown = || LoginFault::Unknown(server.to_owned());
+        // One at a time: of two keepers of one grant each would renew it, and providers take back what is renewed twice.
+        let _making = self.0.making.lock().await;
+        let (shared, found) = self.known_keeper(server, Some(person))?;
+        if let KeeperOf::Known(keeper) = found {
+            return Ok(keeper);
+        }
         let (tools, settings, name) = (Arc::clone(&self.0.tools), shared.settings(), server.to_owned());
         let (of_person, address, is_configured) = (person.to_owned(), shared.address().clone(), shared.is_configured());
         // Reads what is kept, which blocks.
@@ -219,7 +239,14 @@ impl Logins {
         });
         let made = made.await.map_err(|_| unknown())?;
         let mut keepers = self.0.keepers.lock();
-        Ok(keepers.get_mut(server).ok_or_else(unknown)?.put(person, made))
+        match keepers.get_mut(server).filter(|now| now.shared.is(&shared)) {
+            Some(of_server) => Ok(of_server.put(person, made)),
+            None => {
+                // The server left meanwhile, or is elsewhere now: what it was given there is for nobody else.
+                made.end();
+                Err(unknown())
+            }
+        }
     }
 
     /// The keeper of the grant that somebody who asks logs in to or out of: their own where each person has one.
@@ -596,3 +623,6 @@ fn wanted_scopes(
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

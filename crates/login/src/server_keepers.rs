@@ -41,10 +41,18 @@ impl ServerKeepers {
         }
     }
 
-    /// The keeper of a person was made. Gives the one that counts: another may have been faster.
+    /// The keeper of a person was made. Gives the one that counts.
     pub(crate) fn put(&mut self, person: &str, made: Keeper) -> Keeper {
         if self.people.len() >= MOST_PEOPLE {
-            self.people.retain(|_, keeper| !matches!(keeper.state(), GrantState::Open | GrantState::NeedsLogin(_)));
+            self.people.retain(|_, keeper| {
+                let is_kept = !matches!(keeper.state(), GrantState::Open | GrantState::NeedsLogin(_));
+                if is_kept || !keeper.is_unused() {
+                    return true;
+                }
+                // Its task would outlive it.
+                keeper.end();
+                false
+            });
         }
         self.unread.remove(person);
         self.people.entry(person.to_owned()).or_insert(made).clone()
