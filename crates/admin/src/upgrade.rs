@@ -15,7 +15,7 @@ use tidings_engine::{OfferReview, Origin};
 use tidings_inventory::{ChangeReview, RegistryChange, RegistryRefusal};
 use tidings_server_catalog::{CatalogEntry, EntryCatalogue, ExtraKeys, KeysError};
 use tidings_sync::Lock;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 
 use crate::manage::refused;
@@ -25,18 +25,26 @@ use crate::{AdminShared, problem};
 
 /// How long a new server waits beside the old one for a decision.
 const DECISION: Duration = Duration::from_secs(10 * 60);
-/// How many may wait at a time.
-const WAITING: usize = 8;
+/// How many may be under way at a time: each starts a server, which then waits.
+const UNDER_WAY: usize = 8;
 /// Keys that a release decides: those of another one replace them, and what somebody wrote beside them stays.
 const OF_RELEASE: [&str; 11] =
     ["command", "args", "env", "cwd", "url", "type", "headers", "container", "volumes", "network", "release"];
 
 /// Upgrades that wait for a decision. Bounded in number and time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct UpgradeDesk {
     table: Arc<Lock<DeskRows>>,
-    /// Each task ends with its decision, its deadline, or the gateway.
+    /// Each task ends with its decision, its deadline, or the gateway; and gives its seat back then.
     tasks: TaskTracker,
+    seats: Arc<Semaphore>,
+}
+
+impl Default for UpgradeDesk {
+    fn default() -> Self {
+        let (table, tasks) = Default::default();
+        Self { table, tasks, seats: Arc::new(Semaphore::new(UNDER_WAY)) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -68,10 +76,10 @@ pub(crate) async fn begin(State(admin): State<AdminShared>, Path(name): Path<Str
         Ok(None) => return Json(json!({ "server": name, "upgrade": null })).into_response(),
         Err(refused) => return *refused,
     };
-    if admin.upgrades.table.lock().waiting.len() >= WAITING {
-        let detail = format!("{WAITING} upgrades wait for a decision already; decide about one of them");
+    let Some(seat) = admin.upgrades.seat() else {
+        let detail = format!("{UNDER_WAY} upgrades are under way already; decide about one of them");
         return problem(StatusCode::TOO_MANY_REQUESTS, &detail);
-    }
+    };
     let (seen, offers) = oneshot::channel();
     let (decide, decided) = oneshot::channel();
     let (tell, mut done) = oneshot::channel();
@@ -79,6 +87,7 @@ pub(crate) async fn begin(State(admin): State<AdminShared>, Path(name): Path<Str
     let registry = admin.registry.clone();
     // A task of its own: the new server waits for the decision, which is another request.
     admin.upgrades.tasks.spawn(async move {
+        let _seat = seat;
         let _ = tell.send(registry.apply_reviewed(change, review(seen, decided)).await);
     });
     let offers = tokio::select! {
@@ -134,6 +143,11 @@ pub(crate) async fn decide(
 }
 
 impl UpgradeDesk {
+    /// Room for one more. Its task has it until it ends, whether anybody decides or not.
+    fn seat(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.seats).try_acquire_owned().ok()
+    }
+
     fn keep(&self, waiting: WaitingUpgrade) -> u64 {
         let mut table = self.table.lock();
         // Those whose time is over have ended by themselves.
@@ -228,6 +242,24 @@ fn merged(read: &Value, fresh: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // reach 5
+    #[test]
+    fn upgrades_that_nobody_decided_about_in_time_leave_room_for_others() {
+        let desk = UpgradeDesk::default();
+        let begun: Vec<_> = std::iter::from_fn(|| desk.seat()).take(100).collect();
+        assert_eq!((begun.len(), desk.seat().is_none()), (UNDER_WAY, true), "bounded while they are under way");
+        for seat in begun {
+            let ((decide, decided), (tell, done)) = (oneshot::channel(), oneshot::channel());
+            desk.keep(WaitingUpgrade { server: "s".to_owned(), decide, done });
+            // As their task ends when their time is over.
+            drop((decided, tell, seat));
+        }
+        assert!(desk.seat().is_some(), "those whose time is over hold nobody up");
+        let ((decide, _decided), (_tell, done)) = (oneshot::channel(), oneshot::channel());
+        desk.keep(WaitingUpgrade { server: "s".to_owned(), decide, done });
+        assert_eq!(desk.table.lock().waiting.len(), 1, "and are forgotten");
+    }
 
     // reach 5
     #[test]
