@@ -130,20 +130,30 @@ impl DeliveryQueue {
 
     /// What is to be done now.
     pub fn next(&mut self, now: u64) -> QueueStep {
+        self.follow_clock(now);
         self.give_up(now);
         if self.kept.pending.is_empty() {
             return QueueStep::Idle;
         }
-        // A clock that was set back must not hold anything for longer than a pause may be.
-        let latest = now + GIVE_UP;
-        let pause = self.kept.pause_until.min(latest);
-        if pause > now {
-            return QueueStep::Wait(pause);
+        if self.kept.pause_until > now {
+            return QueueStep::Wait(self.kept.pause_until);
         }
-        let due = |message: &PendingMessage| message.due.min(latest);
-        match self.kept.pending.iter().find(|message| due(message) <= now) {
+        match self.kept.pending.iter().find(|message| message.due <= now) {
             Some(message) => QueueStep::Send(message.seq),
-            None => self.kept.pending.iter().map(due).min().map_or(QueueStep::Idle, QueueStep::Wait),
+            None => self.kept.pending.iter().map(|message| message.due).min().map_or(QueueStep::Idle, QueueStep::Wait),
+        }
+    }
+
+    /// A message that waits since a time that is to come says that the clock was set back: pauses by the clock before mean nothing, and
+    /// would be waited for until it is that late again.
+    fn follow_clock(&mut self, now: u64) {
+        if self.kept.pending.iter().all(|message| message.since <= now) {
+            return;
+        }
+        self.kept.pause_until = 0;
+        for message in &mut self.kept.pending {
+            message.since = message.since.min(now);
+            message.due = message.due.min(now);
         }
     }
 

@@ -197,3 +197,21 @@ fn a_full_queue_takes_no_more_and_a_pause_outlives_the_process() {
     assert_eq!(restart(&queue, "a").next(70_000), QueueStep::Send(1));
     assert_eq!(restart(&queue, "b").next(1), QueueStep::Send(1), "another receiver asked for no pause");
 }
+
+// reach 3: a message is neither held nor tried for longer because of the clock
+#[test]
+fn a_clock_that_was_set_back_holds_nothing() {
+    let late = 10 * GIVE_UP;
+    for answer in [DeliveryAnswer::Unavailable { after: None }, DeliveryAnswer::Refused { after: None }] {
+        let mut queue = queue();
+        queue.took(1, true, late);
+        assert_eq!(queue.next(late), QueueStep::Send(1));
+        queue.answered(1, answer, late);
+        // Set back by 27 days.
+        let now = GIVE_UP;
+        assert_eq!((restart(&queue, "a").next(now), queue.next(now)), (QueueStep::Send(1), QueueStep::Send(1)));
+        queue.answered(1, answer, now);
+        assert!(matches!(queue.next(now), QueueStep::Wait(until) if until < now + LONGEST_PAUSE), "{answer:?}");
+        assert_eq!((queue.next(now + GIVE_UP), queue.counts().expired), (QueueStep::Idle, 1), "{answer:?}");
+    }
+}
