@@ -78,6 +78,8 @@ enum OwnershipPhase {
 /// What is known when a server is looked at.
 #[derive(Clone, Copy)]
 struct OwnershipFacts<'a> {
+    name: &'a FleetServerName,
+    server: &'a FleetServer,
     state: &'a FleetState,
     members: &'a FleetMembers,
     now: Instant,
@@ -133,7 +135,7 @@ impl FleetOwnership {
             }
         }
         for (name, server) in state.servers() {
-            self.look(name, server, OwnershipFacts { state, members, now }, &mut commands);
+            self.look(OwnershipFacts { name, server, state, members, now }, &mut commands);
         }
         commands
     }
@@ -148,7 +150,7 @@ impl FleetOwnership {
     ) -> Vec<OwnershipCommand> {
         let mut commands = Vec::new();
         if let Some(server) = state.servers().get(name) {
-            self.look(name, server, OwnershipFacts { state, members, now }, &mut commands);
+            self.look(OwnershipFacts { name, server, state, members, now }, &mut commands);
         }
         commands
     }
@@ -185,23 +187,15 @@ impl FleetOwnership {
         commands
     }
 
-    fn look(
-        &mut self,
-        name: &FleetServerName,
-        server: &FleetServer,
-        facts: OwnershipFacts<'_>,
-        commands: &mut Vec<OwnershipCommand>,
-    ) {
+    fn look(&mut self, facts: OwnershipFacts<'_>, commands: &mut Vec<OwnershipCommand>) {
         if self.leaving {
             return;
         }
+        let OwnershipFacts { name, server, .. } = facts;
         let phase = self.phases.remove(name);
         let mine = server.owner.as_ref() == Some(&self.me);
-        let next = if mine {
-            Some(self.owning(name, server, phase, facts, commands))
-        } else {
-            self.elsewhere(name, server, phase, facts, commands)
-        };
+        let next =
+            if mine { Some(self.owning(phase, facts, commands)) } else { self.elsewhere(phase, facts, commands) };
         if let Some(next) = next {
             self.phases.insert(name.clone(), next);
         }
@@ -210,13 +204,11 @@ impl FleetOwnership {
     /// The log says that this replica owns the server.
     fn owning(
         &self,
-        name: &FleetServerName,
-        server: &FleetServer,
         phase: Option<OwnershipPhase>,
         facts: OwnershipFacts<'_>,
         commands: &mut Vec<OwnershipCommand>,
     ) -> OwnershipPhase {
-        let OwnershipFacts { state, members, now } = facts;
+        let OwnershipFacts { name, server, members, now, .. } = facts;
         let epoch = server.epoch;
         let stops = server.on_isolation() == IsolationRule::Stop;
         let doubt = members.is_in_doubt(now);
@@ -232,7 +224,7 @@ impl FleetOwnership {
             }
             Some(OwnershipPhase::Doubt { epoch: of, stopped }) if of == epoch => {
                 // The end of the log has to be applied first: a newer epoch may stand in it.
-                if doubt || state.sequence() < members.head() {
+                if doubt || facts.state.sequence() < members.head() {
                     return OwnershipPhase::Doubt { epoch, stopped };
                 }
                 let server = name.clone();
@@ -267,13 +259,11 @@ impl FleetOwnership {
     /// The log says that somebody else owns the server, or nobody.
     fn elsewhere(
         &self,
-        name: &FleetServerName,
-        server: &FleetServer,
         phase: Option<OwnershipPhase>,
         facts: OwnershipFacts<'_>,
         commands: &mut Vec<OwnershipCommand>,
     ) -> Option<OwnershipPhase> {
-        let OwnershipFacts { state, members, now } = facts;
+        let OwnershipFacts { name, server, members, now, .. } = facts;
         let epoch = server.epoch;
         let wanted = server.owner.as_ref().is_none_or(|owner| members.is_gone(owner, now));
         match phase {
@@ -307,7 +297,7 @@ impl FleetOwnership {
                 Some(OwnershipPhase::Claiming { epoch, again: now + CLAIM_AGAIN, released })
             }
             _ if wanted => {
-                let rank = self.rank(name, server, state, members)?;
+                let rank = self.rank(facts)?;
                 Some(OwnershipPhase::Wanting { at: now + RANK_STEP * rank, epoch })
             }
             _ => None,
@@ -315,13 +305,8 @@ impl FleetOwnership {
     }
 
     /// This replica's place among those that may run the server, by rendezvous hashing: a replica that comes or goes moves only its own.
-    fn rank(
-        &self,
-        name: &FleetServerName,
-        server: &FleetServer,
-        state: &FleetState,
-        members: &FleetMembers,
-    ) -> Option<u32> {
+    fn rank(&self, facts: OwnershipFacts<'_>) -> Option<u32> {
+        let OwnershipFacts { name, server, state, members, .. } = facts;
         let has = |labels: &[String]| server.planned.placement.iter().all(|label| labels.contains(label));
         let in_force = |config: BlobHash| !server.from_file || state.config().is_none_or(|force| force == config);
         if self.unfit.contains_key(name) || !has(&self.labels) || !in_force(self.config) {
