@@ -21,7 +21,7 @@ pub const MOST_BYTES: usize = 512 << 10;
 const MOST_COMPARED: usize = 64;
 /// How many names are given that come near to one.
 const MOST_NEAREST: usize = 3;
-/// Among more names than this none is looked for that comes near.
+/// Only among so many names is one looked for that comes near.
 const MOST_SEARCHED: usize = 5_000;
 /// Below this likeness a suggestion is more often wrong than right.
 const LIKENESS: f64 = 0.80;

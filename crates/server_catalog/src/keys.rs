@@ -30,6 +30,17 @@ pub enum KeysError {
         /// The variables that nobody set.
         missing: Vec<EntryVariable>,
     },
+    /// What a release that anybody may have published does not work without. Nothing of it is taken from the environment unasked.
+    #[error(
+        "{id} needs {}; give it by name, as `${{env:NAME}}` if it is set where the gateway runs",
+        .missing.iter().map(described).collect::<Vec<_>>().join(" and ")
+    )]
+    MissingInputs {
+        /// The entry of the catalogue that was to be added.
+        id: String,
+        /// The inputs that nobody gave.
+        missing: Vec<EntryVariable>,
+    },
     /// Arguments that only the caller can know.
     #[error("{id} needs `args`: {description}")]
     MissingArguments {

@@ -329,7 +329,7 @@ impl EntryCatalogue for LocalCatalogue {
         let is_set = |name: &str| std::env::var_os(name).is_some();
         Box::pin(async move {
             match (&self.releases, &entry.release) {
-                (Some(stock), Some(release)) => stock.keys(&entry.id, release, &wishes, &is_set).await,
+                (Some(stock), Some(release)) => stock.keys(&entry.id, release, &wishes).await,
                 _ => server_keys(&entry, &wishes, &is_set),
             }
         })

@@ -28,13 +28,7 @@ impl ReleaseStock {
     }
 
     /// The keys of a server that runs a release.
-    pub(crate) async fn keys(
-        &self,
-        id: &str,
-        release: &EntryRelease,
-        wishes: &ExtraKeys,
-        is_set: &(dyn Fn(&str) -> bool + Sync),
-    ) -> Result<Value, KeysError> {
+    pub(crate) async fn keys(&self, id: &str, release: &EntryRelease, wishes: &ExtraKeys) -> Result<Value, KeysError> {
         let unfetched = |reason: String| KeysError::Unfetched { id: id.to_owned(), reason };
         let unreadable = || unfetched("what the registry says of it can not be read".to_owned());
         let item = RegistryItem::read(&release.item).ok_or_else(unreadable)?;
@@ -52,7 +46,7 @@ impl ReleaseStock {
             }
             _ => {}
         }
-        let inputs = InputSet::new(id, &wishes.environment, &is_set);
+        let inputs = InputSet::new(id, &wishes.environment);
         if let Some((folder, manifest)) = unpacked {
             let keys: Map<String, Value> = manifest_keys(&manifest, &folder, id, &inputs)?;
             resolved.bundle = Some(keys);

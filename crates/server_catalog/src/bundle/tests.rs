@@ -96,7 +96,7 @@ fn nothing_of_a_bundle_may_lie_elsewhere() {
 fn keys(manifest: Value, inputs: &[(&str, &str)]) -> Result<Value, String> {
     let manifest: BundleManifest = serde_json::from_value(manifest).map_err(|error| error.to_string())?;
     let given: Vec<(String, String)> = inputs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let inputs = InputSet::new("a/b", &given, &|_| false);
+    let inputs = InputSet::new("a/b", &given);
     let keys = manifest_keys(&manifest, Path::new("/bundles/x"), "a/b", &inputs).map_err(|error| error.to_string())?;
     inputs.complete().map_err(|error| error.to_string())?;
     Ok(keys.into())

@@ -48,14 +48,13 @@ impl<T: AsRef<str>> FromIterator<T> for JoinedText {
 pub(crate) struct InputSet<'a> {
     id: &'a str,
     given: &'a [(String, String)],
-    is_set: &'a dyn Fn(&str) -> bool,
     used: RefCell<BTreeSet<String>>,
     missing: RefCell<Vec<EntryVariable>>,
 }
 
 impl<'a> InputSet<'a> {
-    pub(crate) fn new(id: &'a str, given: &'a [(String, String)], is_set: &'a dyn Fn(&str) -> bool) -> Self {
-        Self { id, given, is_set, used: RefCell::default(), missing: RefCell::default() }
+    pub(crate) fn new(id: &'a str, given: &'a [(String, String)]) -> Self {
+        Self { id, given, used: RefCell::default(), missing: RefCell::default() }
     }
 
     /// The value of something that may be put together of variables. `None`: there is none, and it is left out.
@@ -97,10 +96,7 @@ impl<'a> InputSet<'a> {
             self.check(key, given, input)?;
             return Ok(Some(given.clone()));
         }
-        // Only what is required: an entry of a stranger could name any variable of the gateway, and get it unasked.
-        if input.is_required && (self.is_set)(key) {
-            return Ok(Some(format!("${{env:{key}}}")));
-        }
+        // Never from the gateway's environment by itself: an entry of a stranger could name any variable, and have it sent to its server.
         if let Some(default) = &input.default {
             return Ok(Some(literal(default)));
         }
@@ -128,7 +124,7 @@ impl<'a> InputSet<'a> {
     /// Fails if something is missing; all of it is named at once.
     pub(crate) fn complete(&self) -> Result<(), KeysError> {
         let missing = self.missing.borrow().clone();
-        if missing.is_empty() { Ok(()) } else { Err(KeysError::MissingVariables { id: self.id.to_owned(), missing }) }
+        if missing.is_empty() { Ok(()) } else { Err(KeysError::MissingInputs { id: self.id.to_owned(), missing }) }
     }
 
     fn check(&self, key: &str, given: &str, input: &PublishedInput) -> Result<(), KeysError> {

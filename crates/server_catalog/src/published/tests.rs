@@ -38,8 +38,7 @@ fn package(kind: &str, identifier: &str, more: Value) -> Value {
 
 fn keys(item: &RegistryItem, wishes: &ExtraKeys, resolved: ResolvedWay) -> Result<Value, KeysError> {
     let way = choose(&item.server, wishes.kind.as_deref())?;
-    let is_set = |name: &str| name == "DESK_KEY";
-    let inputs = InputSet::new("io.github.acme/desk", &wishes.environment, &is_set);
+    let inputs = InputSet::new("io.github.acme/desk", &wishes.environment);
     release_keys(&item.server, &way, wishes, &inputs, resolved)
 }
 
@@ -131,7 +130,7 @@ fn arguments_are_words_in_their_order_and_never_a_line() {
 
 // reach 5
 #[test]
-fn secrets_are_references_and_only_what_is_required_is_taken_from_the_environment() {
+fn secrets_are_references_and_nothing_is_taken_from_the_environment_unasked() {
     let variables = json!({"environmentVariables": [
         {"name": "DESK_KEY", "isRequired": true, "isSecret": true, "description": "The key."},
         {"name": "DESK_REGION", "default": "eu"},
@@ -139,9 +138,11 @@ fn secrets_are_references_and_only_what_is_required_is_taken_from_the_environmen
         {"name": "DESK_URL", "value": "https://{region}.example", "variables": {"region": {"choices": ["eu", "us"], "default": "us"}}},
     ]});
     let members = package("npm", "desk", variables);
-    // Set where the gateway runs, and required: by reference. `HOME` is not asked for, and so not handed out.
+    // Somebody has to say that it may have a variable of the gateway. `HOME` is not required, and so not asked for.
+    let lacks = made(members.clone(), &wishes(&[], &[])).unwrap_err();
+    assert!(lacks.contains("needs DESK_KEY") && lacks.contains("as `${env:NAME}`"), "{lacks}");
     let expected = json!({"DESK_KEY": "${env:DESK_KEY}", "DESK_REGION": "eu", "DESK_URL": "https://us.example"});
-    assert_eq!(made(members.clone(), &wishes(&[], &[])).unwrap()["env"], expected);
+    assert_eq!(made(members.clone(), &wishes(&[("DESK_KEY", "${env:DESK_KEY}")], &[])).unwrap()["env"], expected);
     let plain = made(members.clone(), &wishes(&[("DESK_KEY", "hush")], &[])).unwrap_err();
     assert!(plain.contains("DESK_KEY of io.github.acme/desk is a secret") && !plain.contains("hush"), "{plain}");
     let named = made(members, &wishes(&[("DESK_KEY", "${env:MINE}"), ("region", "eu")], &[])).unwrap();
