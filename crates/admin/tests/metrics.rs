@@ -29,6 +29,7 @@ fn gateway() -> Gateway {
         list_pace: tidings_engine::RefreshPace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         resource_pace: tidings_engine::NoticePace::default(),
         poll_interval: Duration::ZERO,
+        clients: Default::default(),
         announcements: tidings_engine::ListAnnouncements { initially: false, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),

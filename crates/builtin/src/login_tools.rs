@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_engine::{LocalServer, ServerAudience, Surroundings};
+use tidings_hub::catalogue::OfferExposure;
 use tidings_proto::{ListKind, Method};
 use tidings_upstream::in_process::RequestError;
 use tidings_upstream::{ConnectedLink, MessageSink};
@@ -26,6 +27,11 @@ impl LocalServer for LoginTools {
     fn audience(&self) -> ServerAudience {
         // Everybody sees their own logins, and nobody another's.
         ServerAudience::Everybody
+    }
+
+    fn exposure(&self) -> OfferExposure {
+        // Who sees nothing yet has nothing to search for.
+        OfferExposure::OfItself
     }
 
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {

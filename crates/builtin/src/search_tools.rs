@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tidings_engine::{CallerView, Catalogue, LocalServer, ServerAudience, Surroundings};
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute};
+use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute, OfferExposure};
 use tidings_proto::{ListKind, Method, PublicName};
 use tidings_search::{FoundTool, Question, SearchView, ToolIndex, present, present_all};
 use tidings_upstream::in_process::RequestError;
@@ -45,6 +45,10 @@ impl LocalServer for SearchTools {
     fn audience(&self) -> ServerAudience {
         // They find and call for each caller only what that caller may use.
         ServerAudience::Everybody
+    }
+
+    fn exposure(&self) -> OfferExposure {
+        OfferExposure::FindsTools
     }
 
     fn connect(&self, sink: Arc<dyn MessageSink>, surroundings: Surroundings) -> ConnectedLink {

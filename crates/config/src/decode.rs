@@ -11,6 +11,7 @@ mod limits;
 mod login;
 mod notify;
 mod policy;
+mod profile;
 mod quotas;
 mod registry;
 mod search;
@@ -174,6 +175,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let auth = root.section("auth").map(access::auth);
     let policy = root.section("policy").map(policy::policy);
     let limits = root.section("limits").map(limits::limits);
+    let clients = root.section("clients").as_ref().map(profile::clients).unwrap_or_default();
     let notify = notify::all(&mut root);
     let registries = registry::registries(&mut root);
     // Notices that are made after reading point to where the section stands.
@@ -195,6 +197,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
         auth,
         policy,
         limits,
+        clients,
         notify,
         registries,
         cluster,

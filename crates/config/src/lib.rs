@@ -51,6 +51,7 @@ pub use plan::login::{LoginConfig, LoginGrant, LoginResource, LoginSetting};
 pub use plan::notify::{NOTIFY_KINDS, NotifyFormat, NotifySettings};
 pub use plan::page::PageSettings;
 pub use plan::policy::{PolicyHints, PolicyKinds, PolicyRuleSettings, PolicySettings, PolicyVerbs};
+pub use plan::profile::{ClientSettings, HEARD_NOTICES, SCHEMA_RULES};
 pub use plan::quotas::QuotaSettings;
 pub use plan::registry::{RegistrySettings, ReleasePin};
 pub use plan::sandbox::{SandboxLevel, SandboxSettings};

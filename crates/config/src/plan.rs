@@ -10,6 +10,7 @@ pub(crate) mod login;
 pub(crate) mod notify;
 pub(crate) mod page;
 pub(crate) mod policy;
+pub(crate) mod profile;
 pub(crate) mod quotas;
 pub(crate) mod registry;
 pub(crate) mod sandbox;
@@ -29,6 +30,7 @@ use limits::LimitSettings;
 use notify::NotifySettings;
 use page::PageSettings;
 use policy::PolicySettings;
+use profile::ClientSettings;
 use quotas::QuotaSettings;
 use registry::RegistrySettings;
 use search::SearchSettings;
@@ -62,6 +64,8 @@ pub struct Config {
     pub policy: Option<PolicySettings>,
     /// `[limits]`: how often one person may use what.
     pub limits: Option<Vec<LimitSettings>>,
+    /// `[clients.X]`: what is said about clients, in the order of the file.
+    pub clients: Vec<ClientSettings>,
     /// `[[notify]]`: who outside is told of changes.
     pub notify: Vec<NotifySettings>,
     /// `[[registry]]`: where entries of servers that could be added come from, in the order of the file.

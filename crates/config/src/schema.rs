@@ -9,6 +9,7 @@ mod limits;
 mod login;
 mod notify;
 mod policy;
+mod profile;
 mod registry;
 
 use std::collections::BTreeMap;
@@ -86,6 +87,8 @@ struct FileSchema {
     policy: Option<PolicySchema>,
     /// How often one person may use what. Absent: as often as they like.
     limits: Option<LimitsSchema>,
+    /// What is said about clients, by what they call themselves.
+    clients: Option<BTreeMap<String, profile::ClientSchema>>,
     /// URLs that are told of changes.
     notify: Option<Vec<NotifySchema>>,
     /// Registries whose servers can be found and added: servers of the official registry API.

@@ -128,13 +128,15 @@ pub(crate) fn admit_modern(
     // Only now: the headers of unknown methods are compared too.
     let method = method.ok_or_else(|| RequestRefusal::UnknownMethod(name.into_owned()))?;
     // Needs the tool's definition, so it comes after everything that is decided without the catalogue.
+    let profile = meta.client_info.and_then(|info| gateway.profile_of(frame.raw(info)));
     let mut tool = None;
     if let Some(headers) = request.mirrors.filter(|_| method == Method::ToolsCall) {
-        tool = gateway.found_tool(request.principal, frame);
+        tool = gateway.found_tool(request.principal, profile.as_ref(), frame);
         mirrors_params(tool.as_ref(), headers.all, frame)?;
     }
     let level = log_level(frame, &meta)?;
-    let caller = gateway.modern_caller(request.connection, revision, request.principal, level, meta.capabilities);
+    let caller =
+        gateway.profiled_caller(request.connection, revision, request.principal, level, meta.capabilities, profile);
     Ok(AdmittedRequest { caller: Caller::Modern(caller), method, tool })
 }
 

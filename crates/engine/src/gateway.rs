@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::client_profile::{ClientProfile, ClientProfiles};
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::outcome::ClientAnswer;
@@ -375,8 +376,23 @@ impl Gateway {
     }
 
     /// The tool that a modern request names, as whoever asks sees it.
-    pub fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<RoutedTool> {
-        self.0.router.found_tool(principal, frame)
+    pub fn found_tool(
+        &self,
+        principal: &Principal,
+        profile: Option<&Arc<ClientProfile>>,
+        frame: &Frame,
+    ) -> Option<RoutedTool> {
+        self.0.router.found_tool(principal, profile.and_then(|profile| profile.shape.as_ref()), frame)
+    }
+
+    /// What is known of a client, by the object in which it says what it is.
+    pub fn profile_of(&self, info: &[u8]) -> Option<Arc<ClientProfile>> {
+        self.0.runtime.profile_of(info)
+    }
+
+    /// What is known of all clients.
+    pub fn profiles(&self) -> &ClientProfiles {
+        &self.0.runtime.settings.clients
     }
 
     /// Ends every server and every task. Exchanges should be over by now.
@@ -401,9 +417,22 @@ impl Gateway {
         log_level: Option<LogLevel>,
         capabilities: tidings_wire::ByteSpan,
     ) -> Arc<ModernCaller> {
+        self.profiled_caller(connection, revision, principal, log_level, capabilities, None)
+    }
+
+    /// As [`Self::modern_caller`], of a client of which something may be known.
+    pub fn profiled_caller(
+        &self,
+        connection: Option<ClientKey>,
+        revision: Revision,
+        principal: &Principal,
+        log_level: Option<LogLevel>,
+        capabilities: tidings_wire::ByteSpan,
+        profile: Option<Arc<ClientProfile>>,
+    ) -> Arc<ModernCaller> {
         let key = connection.unwrap_or_else(|| self.new_client());
-        let names_its_calls = connection.is_some();
-        Arc::new(ModernCaller { key, revision, names_its_calls, principal: principal.clone(), log_level, capabilities })
+        let (names_its_calls, principal) = (connection.is_some(), principal.clone());
+        Arc::new(ModernCaller { key, revision, names_its_calls, principal, log_level, capabilities, profile })
     }
 
     // Of one server alone

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use tidings_hub::ServerId;
 use tidings_hub::calls::CallLimits;
+use tidings_hub::catalogue::OfferExposure;
+use tidings_hub::client_profile::{ClientProfile, ClientProfiles};
+use tidings_hub::ledger::Topics;
 use tidings_hub::own_links::OwnLinkLimits;
 use tidings_hub::parks::ParkLimits;
 use tidings_hub::refresh::RefreshPace;
@@ -52,6 +55,8 @@ pub struct Settings {
     pub poll_interval: Duration,
     /// Who is told of changes of lists.
     pub announcements: ListAnnouncements,
+    /// What is known of clients by what they call themselves.
+    pub clients: ClientProfiles,
     /// Bounds on links that one session or principal has for itself.
     pub own_links: OwnLinkLimits,
     /// Bounds on calls in flight.
@@ -84,6 +89,16 @@ pub struct ListAnnouncements {
     pub silent: Vec<Revision>,
 }
 
+impl ListAnnouncements {
+    /// The lists of whose changes a client is told. A revision that is told of none may have clients that are known to listen.
+    pub(crate) fn told_to(&self, revision: Revision, profile: Option<&ClientProfile>) -> Topics {
+        match self.silent.contains(&revision) {
+            false => Topics::ALL,
+            true => profile.map(|profile| profile.hears.lists).unwrap_or_default(),
+        }
+    }
+}
+
 /// Where a server can speak about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallChannel {
@@ -101,6 +116,14 @@ impl ServerPlan {
         match &self.source {
             Source::Local(local) => local.audience(),
             Source::Remote(_) | Source::Unready(_) => ServerAudience::ByName,
+        }
+    }
+
+    /// What becomes of its tools where a client chooses which ones are listed.
+    pub(crate) fn exposure(&self) -> OfferExposure {
+        match &self.source {
+            Source::Local(local) => local.exposure(),
+            Source::Remote(_) | Source::Unready(_) => OfferExposure::Ordinary,
         }
     }
 
@@ -251,6 +274,11 @@ pub trait LocalServer: Send + Sync + 'static {
     /// Who may use it. Whoever may not does not know that it is there.
     fn audience(&self) -> ServerAudience {
         ServerAudience::ByName
+    }
+
+    /// What becomes of its tools where a client chooses which ones are listed.
+    fn exposure(&self) -> OfferExposure {
+        OfferExposure::Ordinary
     }
 
     /// Whether its list of resources tells of their content (`size`, `lastModified`): then the list is made anew for whoever asks,

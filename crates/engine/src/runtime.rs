@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tidings_hub::client_profile::ClientProfile;
+use tidings_wire::{ByteSpan, get, string_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -35,6 +37,13 @@ impl EngineRuntime {
             audit,
             limits,
         }
+    }
+
+    /// What is known of a client, by the object in which it says what it is.
+    pub(crate) fn profile_of(&self, info: &[u8]) -> Option<Arc<ClientProfile>> {
+        let whole = ByteSpan::new(0, info.len());
+        let text = |name: &str| get(info, whole, name).and_then(|at| string_at(info, at));
+        self.settings.clients.of(&text("name")?, || text("version")).cloned()
     }
 
     /// Runs something that the engine owns and waits for at its end.

@@ -82,6 +82,7 @@ fn gateway(audience: ServerAudience) -> Gateway {
         list_pace: RefreshPace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         resource_pace: NoticePace::default(),
         poll_interval: Duration::ZERO,
+        clients: Default::default(),
         announcements: ListAnnouncements { initially: false, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),

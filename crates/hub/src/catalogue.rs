@@ -14,6 +14,7 @@ mod owners;
 mod rendered;
 mod reserved;
 mod screen;
+mod shaped;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +25,7 @@ use tidings_wire::Digest;
 pub use difference::{ItemDifference, ListChange, ListDifference};
 pub use listing::{LIST_END, ListPage, PageKey, RenderedList};
 pub use names::{ItemRoute, NameTable, RenamedItem, ShownNames, UpdatedNames};
-pub use offer::{ItemFault, OfferItem, OfferList, ScreenedItem, ServerOffer};
+pub use offer::{ItemFault, OfferExposure, OfferItem, OfferList, ScreenedItem, ServerOffer};
 pub use screen::RuledServer;
 
 use crate::ServerId;
@@ -34,6 +35,7 @@ use limited::SnapshotParts;
 use owners::UriOwners;
 use rendered::RenderedOffer;
 use screen::PartLimits;
+use shaped::ShortNames;
 
 /// A merged catalogue. Never changes; a change makes a new one.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub struct CatalogueSnapshot {
     policy: Option<Arc<AccessPolicy>>,
     /// What these keep from whoever sees this part.
     limits: Option<PartLimits>,
+    /// The names that are shown in the place of longer ones, where a client's profile asks for it.
+    short_names: Option<ShortNames>,
 }
 
 /// A tool that may not have the name that its server gave it.
@@ -104,6 +108,7 @@ impl CatalogueSnapshot {
             parts: SnapshotParts::default(),
             policy: None,
             limits: None,
+            short_names: None,
         }
     }
 
@@ -125,6 +130,7 @@ impl CatalogueSnapshot {
             parts: SnapshotParts::default(),
             policy,
             limits: self.limits.clone(),
+            short_names: None,
         }
     }
 
@@ -195,6 +201,7 @@ impl CatalogueSnapshot {
             parts: SnapshotParts::default(),
             policy: self.policy.clone(),
             limits: None,
+            short_names: None,
         }
     }
 
@@ -232,6 +239,12 @@ impl CatalogueSnapshot {
 
     /// Where a tool call goes.
     pub fn tool(&self, name: &str) -> Option<&ItemRoute> {
+        // Before other spellings of whole names: these are what the client was shown.
+        if let Some(short) = &self.short_names
+            && let Some(route) = short.route(name)
+        {
+            return Some(route);
+        }
         self.tools.route_among(name, |route| self.has_item(ListKind::Tools, route.server, route.local.as_str()))
     }
 

@@ -58,7 +58,9 @@ impl Topics {
         Some(first)
     }
 
-    fn and(self, other: Self) -> Self {
+    /// Those that both hold.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 

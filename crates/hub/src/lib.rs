@@ -19,6 +19,7 @@
 //! - [`policy`]: which items of them, by rules.
 //! - [`limits`]: how often, and how many at a time.
 //! - [`catalogue`]: immutable snapshots of every server's lists, merged and rendered for each view.
+//! - [`client_profile`]: what is known of the clients people use, and what they are shown because of it.
 //!
 //! Nothing here awaits, spawns or reads the time.
 
@@ -26,6 +27,7 @@ pub mod approvals;
 mod backoff;
 pub mod calls;
 pub mod catalogue;
+pub mod client_profile;
 pub mod deliveries;
 pub mod departures;
 pub mod drive;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::ServerId;
 use crate::catalogue::{CatalogueSnapshot, ServerOffer};
+use crate::client_profile::ViewShape;
 use crate::scope::AccessScope;
 
 /// How long to wait before a list is asked for again that the server failed to give.
@@ -233,13 +234,18 @@ impl SessionView {
     }
 
     /// The view, as of now.
-    pub fn snapshot(&mut self, shared: &Arc<CatalogueSnapshot>, scope: &AccessScope) -> Arc<CatalogueSnapshot> {
-        // The view was built on this very state of the shared catalogue. The scope of a session never changes.
+    pub fn snapshot(
+        &mut self,
+        shared: &Arc<CatalogueSnapshot>,
+        scope: &AccessScope,
+        shape: Option<&Arc<ViewShape>>,
+    ) -> Arc<CatalogueSnapshot> {
+        // The view was built on this very state of the shared catalogue. Scope and shape of a session never change.
         if let Some((_, own)) = self.built.as_ref().filter(|(of, _)| Arc::ptr_eq(of, shared)) {
             return Arc::clone(own);
         }
         // Last, over the merged lists: names are made over all servers, and only then some are left out.
-        let own = self.whole(shared).seen_by(scope);
+        let own = self.whole(shared).seen_as(scope, shape);
         self.built = Some((Arc::clone(shared), Arc::clone(&own)));
         own
     }

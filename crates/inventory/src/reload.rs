@@ -156,6 +156,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[vault]", first.vault != now.vault),
         // What is in it applies at once; that it comes or goes does not.
         ("[auth]", first.auth.is_some() != now.auth.is_some()),
+        ("[clients]", first.clients != now.clients),
         ("[[registry]]", first.registries != now.registries),
         ("[cluster]", first.cluster != now.cluster),
     ];

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Era, Revision, extensions, meta};
+use crate::{Era, Revision, Topic, extensions, meta};
 
 /// What the gateway declares to servers on a shared legacy link: everything it can carry to the client that owns a
 /// request. Servers hide tools, and the pages of their apps, from clients that declare nothing.
@@ -62,14 +62,14 @@ pub fn subscribes(capabilities: &Value) -> bool {
 pub struct CapabilityReader {
     /// The revision that the client negotiated or named.
     pub revision: Revision,
-    /// Whether that is told of no change of a list.
-    pub silent: bool,
+    /// Of which lists it is told that they changed, by the numbers of [`Topic`].
+    pub announced: [bool; 3],
     /// Whether it asks to be told what changed.
     pub asks_changes: bool,
 }
 
 /// The capabilities a client is told, from those of the servers behind the gateway. Changes of lists are announced by the
-/// gateway, whatever the servers promise, unless the client's revision is `silent`; what changed is told to those who ask.
+/// gateway, whatever the servers promise, to those that are told of them at all; what changed is told to those who ask.
 /// Changes of single resources are told if that of some server can be. `alone`: the capabilities of the only server, whose
 /// extensions are its own business with a client of its own era.
 pub fn for_client<'a>(
@@ -83,7 +83,7 @@ pub fn for_client<'a>(
     for server in &servers {
         for name in ["tools", "prompts", "resources", "logging", "completions"] {
             if declares(server.capabilities, name) {
-                out.insert(name.to_owned(), declared(name, told.silent));
+                out.insert(name.to_owned(), declared(name, told));
                 followed |= name == "resources" && server.can_be_followed();
             }
         }
@@ -138,8 +138,7 @@ pub struct OnlyServer<'a> {
 /// followed says so when somebody wants to. `carried`: the extensions that servers have, or may have when they are there.
 pub fn frozen(told: CapabilityReader, carried: Map<String, Value>) -> Value {
     let all = ["tools", "prompts", "resources", "logging", "completions"];
-    let mut out: Map<String, Value> =
-        all.into_iter().map(|name| (name.to_owned(), declared(name, told.silent))).collect();
+    let mut out: Map<String, Value> = all.into_iter().map(|name| (name.to_owned(), declared(name, told))).collect();
     // Capabilities can not be changed after the introduction, so everything that a server may bring later is
     // promised.
     out["resources"]["subscribe"] = true.into();
@@ -147,9 +146,12 @@ pub fn frozen(told: CapabilityReader, carried: Map<String, Value>) -> Value {
     finish(out, told)
 }
 
-fn declared(name: &str, silent: bool) -> Value {
-    let is_list = matches!(name, "tools" | "prompts" | "resources");
-    if is_list && !silent { json!({ "listChanged": true }) } else { json!({}) }
+fn declared(name: &str, told: CapabilityReader) -> Value {
+    let topic = Topic::ALL.into_iter().find(|topic| topic.as_str() == name);
+    match topic.is_some_and(|topic| told.announced[topic as usize]) {
+        true => json!({ "listChanged": true }),
+        false => json!({}),
+    }
 }
 
 fn finish(mut out: Map<String, Value>, told: CapabilityReader) -> Value {

@@ -8,6 +8,7 @@ mod access;
 mod audit;
 mod backend;
 mod cli;
+mod client_profiles;
 mod commands;
 mod data;
 mod demo;

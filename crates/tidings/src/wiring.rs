@@ -46,7 +46,7 @@ use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::lock_files::{LockFiles, LockPaths};
-use crate::{access, item_limits, policy, secret};
+use crate::{access, client_profiles, item_limits, policy, secret};
 pub(crate) use logins::open as open_logins;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
@@ -334,9 +334,11 @@ impl PreparedGateway {
             plans.push(self.planner.watch_plan());
             self.planner.watching.store(true, Ordering::Relaxed);
         }
-        if expose != ExposeSetting::All {
+        // Also where only some client finds tools by searching: then it is there, and others are not shown it.
+        if expose != ExposeSetting::All || client_profiles::of(&self.config).search() {
             let tools = Source::Local(Arc::new(SearchTools::new(&self.search)));
-            plans.push(ServerPlan { listed: true, ..built_in("tidings", tools, expose) });
+            let listed = expose != ExposeSetting::All;
+            plans.push(ServerPlan { listed, ..built_in("tidings", tools, expose) });
         }
         if self.logins.is_some() {
             let tool = built_in("log_in", Source::Local(Arc::new(LoginTools)), expose);
@@ -527,6 +529,7 @@ fn settings(config: &Config) -> Settings {
             // None is lost here: the configuration refuses what is no revision.
             silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
         },
+        clients: client_profiles::of(config),
         own_links: OwnLinkLimits {
             per_owner: gateway.session_links_per_client,
             total: gateway.session_links,

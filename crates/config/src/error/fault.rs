@@ -99,6 +99,8 @@ pub enum ConfigFault {
     BadKey,
     /// Not a secret as Standard Webhooks writes them.
     BadSecret,
+    /// Not a bound on versions.
+    BadVersionRange,
     /// More of something than there may be.
     TooMany {
         /// So many there may be.
@@ -257,6 +259,7 @@ impl fmt::Display for ConfigFault {
                 f,
                 "expected \"whsec_\" and 24 to 64 bytes in base64, as `echo whsec_$(openssl rand -base64 32)` prints them"
             ),
+            Self::BadVersionRange => write!(f, "expected bounds on a version such as \"<1\" or \">=2.1, <3\""),
             Self::TooMany { most } => write!(f, "there may be at most {most}; remove some"),
             Self::BadTokenName => {
                 write!(f, "can not hold \"://\" or begin with \"cert:\": so people with other credentials are named")

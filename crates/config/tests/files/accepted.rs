@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tidings_config::watch::{FileWatch, HttpWatch, WebhookWatch};
 use tidings_config::{
-    ApprovalSetting, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume, EraSetting,
-    ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, NotifyFormat, RegistryToolsSetting, TransportConfig,
-    UriMode, VolumeSource, WatchSource,
+    ApprovalSetting, ClientSettings, Config, ContainerNetwork, ContainerRuntime, ContainerSpec, ContainerVolume,
+    EraSetting, ExposeSetting, HeldSetting, IsolationSetting, NamingSetting, NotifyFormat, RegistryToolsSetting,
+    TransportConfig, UriMode, VolumeSource, WatchSource,
 };
 
 use super::{in_a_small_world, pair, stdio, toml};
@@ -332,6 +332,30 @@ fn one_server_is_read_from_json_with_the_same_keys_and_faults() {
                     servers.\"a b\".comand: unknown key; did you mean \"command\"?";
     assert_eq!(error, expected);
     assert_eq!(read(serde_json::json!(3)).unwrap_err(), "servers.\"a b\": expected a table, found an integer");
+}
+
+// reach 2
+#[test]
+fn every_key_of_a_client_is_read_and_none_is_needed() {
+    let config = toml(
+        "[clients.gemini-cli-mcp-client]\nas = \"gate\"\nname_budget = 51\npages = \"one\"\n\
+         hears = [\"tools\", \"updated\"]\nexpose = \"search\"\nschema = [\"inline_refs\", \"object_output\"]\n\
+         version = \"<1, >=0.5\"\n[clients.\"Visual Studio Code\"]\n",
+    );
+    let [gemini, code] = &config.clients[..] else { panic!("{:?}", config.clients) };
+    let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let expected = ClientSettings {
+        name: "gemini-cli-mcp-client".to_owned(),
+        version: Some("<1, >=0.5".to_owned()),
+        registered_as: Some("gate".to_owned()),
+        name_budget: Some(51),
+        follows_pages: Some(false),
+        hears: words(&["tools", "updated"]),
+        expose: Some(ExposeSetting::Search),
+        schema: words(&["inline_refs", "object_output"]),
+    };
+    assert_eq!(gemini, &expected);
+    assert_eq!(code, &ClientSettings { name: "Visual Studio Code".to_owned(), ..ClientSettings::default() });
 }
 
 // reach 3

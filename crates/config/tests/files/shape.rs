@@ -52,6 +52,7 @@ fn schema_and_decoder_know_the_same_keys() {
         ("LimitRule", "[[limits.rule]]\nzzz = 1"),
         ("Policy", "[policy]\nzzz = 1"),
         ("PolicyRule", "[[policy.rule]]\nzzz = 1"),
+        ("Client", "[clients.x]\nzzz = 1"),
         ("Notify", "[[notify]]\nzzz = 1"),
         ("Registry", "[[registry]]\nzzz = 1"),
         ("Release", "[servers.x]\ncommand = \"x\"\nrelease = { zzz = 1 }"),

@@ -7,6 +7,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, LIST_END};
+use tidings_hub::client_profile::ClientProfile;
+use tidings_hub::ledger::Topic;
 use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
@@ -42,11 +44,13 @@ impl RequestRouter {
         };
         // A client that leaves them out can do nothing; it is let in all the same.
         let declared = frame.param(&["capabilities"]).map(|at| frame.raw(at)).unwrap_or(b"{}");
+        let info = frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at)));
         let session = Session::begin(NewSession {
             key: self.sessions.new_client(),
             revision,
             principal: principal.clone(),
-            info: frame.param(&["clientInfo"]).map(|at| Bytes::copy_from_slice(frame.raw(at))),
+            profile: info.as_deref().and_then(|info| self.runtime.profile_of(info)),
+            info,
             // Capabilities that are no JSON object count as none: what a client can not express it is not asked for.
             capabilities: serde_json::from_slice(declared).unwrap_or_else(|_| json!({})),
             sink,
@@ -55,7 +59,7 @@ impl RequestRouter {
         if self.pool.has_passthrough(principal) {
             self.wait_started(principal).await;
         }
-        let mut result = self.introduction_for(principal, revision, &session.capabilities);
+        let mut result = self.introduction_for(&session);
         if let Some(gateways) = gateways {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
@@ -88,9 +92,10 @@ impl RequestRouter {
     }
 
     /// The capabilities of a client that is told ours.
-    fn told(&self, revision: Revision, declared: &Value) -> CapabilityReader {
-        let silent = self.runtime.settings.announcements.silent.contains(&revision);
-        CapabilityReader { revision, silent, asks_changes: summary::asked(declared) }
+    fn told(&self, revision: Revision, profile: Option<&ClientProfile>, declared: &Value) -> CapabilityReader {
+        let topics = self.runtime.settings.announcements.told_to(revision, profile);
+        let announced = Topic::ALL.map(|topic| topics.contains(topic));
+        CapabilityReader { revision, announced, asks_changes: summary::asked(declared) }
     }
 
     /// The extensions of a server that is alone are passed through. Others may have come since it was.
@@ -102,9 +107,10 @@ impl RequestRouter {
         Some(OnlyServer { capabilities: &hello.capabilities, era: hello.revision.era() })
     }
 
-    fn introduction_for(&self, principal: &Principal, revision: Revision, client: &Value) -> Value {
+    fn introduction_for(&self, session: &Session) -> Value {
+        let (principal, revision, client) = (&session.principal, session.revision, &session.capabilities);
         let catalogue = self.catalogue.current();
-        let told = self.told(revision, client);
+        let told = self.told(revision, session.profile.as_deref(), client);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
         let offered = seen.filter_map(|server| self.offered(server));
         let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {
@@ -175,7 +181,7 @@ impl RequestRouter {
         let mut result = json!({
             "resultType": "complete",
             "supportedVersions": Revision::of_era(Era::Modern).map(Revision::as_str).collect::<Vec<_>>(),
-            "capabilities": capabilities::for_client(offered, alone, self.told(revision, client)),
+            "capabilities": capabilities::for_client(offered, alone, self.told(revision, caller.profile.as_deref(), client)),
             // The answer changes with every server that comes or goes.
             "ttlMs": 0,
             "cacheScope": "private",

@@ -4,19 +4,16 @@
 use std::borrow::Cow;
 
 use tidings_hub::catalogue::{PageKey, RenderedList};
+use tidings_hub::client_profile::PageReading;
 use tidings_proto::refusal::RequestRefusal;
 use tidings_wire::Frame;
 
 use crate::call::RequestRouter;
 use crate::client::session::Caller;
 
-/// Clients, by what they call themselves, that never ask for a second page: what stands there does not exist for them. All of
-/// them speak revisions with sessions.
-const ONE_PAGE_READERS: [&str; 4] = ["gemini-cli-mcp-client", "Zed", "Cline", "github-copilot-developer"];
-
+/// Whether what stands on a second page may not exist for a client.
 fn reads_one_page(caller: &Caller) -> bool {
-    let Caller::Legacy(session) = caller else { return false };
-    session.name().is_some_and(|name| ONE_PAGE_READERS.contains(&name.as_str()))
+    caller.profile().is_some_and(|profile| profile.pages == PageReading::One)
 }
 
 impl RequestRouter {

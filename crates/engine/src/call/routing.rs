@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::{CatalogueSnapshot, ItemRoute, RuledServer};
+use tidings_hub::client_profile::ViewShape;
 use tidings_hub::departures;
 use tidings_hub::policy::{Rights, ServerAccess, TriedRule};
 use tidings_proto::headers::ParamHeader;
@@ -225,10 +226,15 @@ impl RequestRouter {
     }
 
     /// The tool that a modern request names, with its headers.
-    pub(crate) fn found_tool(&self, principal: &Principal, frame: &Frame) -> Option<RoutedTool> {
+    pub(crate) fn found_tool(
+        &self,
+        principal: &Principal,
+        shape: Option<&Arc<ViewShape>>,
+        frame: &Frame,
+    ) -> Option<RoutedTool> {
         let wanted = Wanted::read(frame, Method::ToolsCall).ok()?;
         // A modern caller has no session: what it sees is what its person does.
-        let snapshot = self.discovery.view_of(Viewer { principal, session: None });
+        let snapshot = self.discovery.view_of(Viewer { principal, session: None, shape });
         let mut routed =
             self.look_up(&snapshot, principal, &wanted, || self.catalogue.current().built_ins_settled())?;
         let headers = headers_of(&snapshot, routed.server.id, &routed.target.local);
@@ -251,7 +257,7 @@ impl RequestRouter {
     /// Where a resource is that a client of the shared catalogue wants to follow.
     pub(crate) async fn find_resource(&self, principal: &Principal, uri: PublicName) -> Result<Routed, RequestRefusal> {
         let wanted = Wanted { what: What::Resource, member: "uri", in_ref: false, name: uri, right: Rights::FOLLOW };
-        self.find(Viewer { principal, session: None }, &wanted).await
+        self.find(Viewer::of_resources(principal, None), &wanted).await
     }
 
     async fn find(&self, viewer: Viewer<'_>, wanted: &Wanted) -> Result<Routed, RequestRefusal> {
@@ -265,7 +271,7 @@ impl RequestRouter {
             let mut catalogue = self.catalogue.subscribe();
             // Only until this one name is known, not until the slowest server is.
             let known = catalogue.wait_for(|c| {
-                let seen = c.snapshot.seen_by(&principal.scope);
+                let seen = c.snapshot.seen_as(&principal.scope, viewer.shape);
                 c.settled() || self.look_up(&seen, principal, wanted, || c.built_ins_settled()).is_some()
             });
             // Late or not, what is known then decides.

@@ -38,7 +38,7 @@ impl EnclosingGateway for RequestRouter {
             let (principal, session) = self.caller(call)?;
             // Without isolated servers the shared view is the same for all with these rights, and is kept.
             if (session.is_some() && self.pool.has_isolated()) || self.pool.has_personal() {
-                let viewer = Viewer { principal: &principal, session: session.as_ref() };
+                let viewer = Viewer::of_caller(&principal, session.as_ref());
                 let own = self.discovery.settled_view_of(viewer).await;
                 return Some(CallerView { snapshot: Arc::clone(&own), whole: own, shared: false });
             }
@@ -84,7 +84,7 @@ impl EnclosingGateway for RequestRouter {
     fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>> {
         async move {
             let (principal, session) = self.caller(call)?;
-            RequestRouter::find_tool(&self, Viewer { principal: &principal, session: session.as_ref() }, name).await
+            RequestRouter::find_tool(&self, Viewer::of_caller(&principal, session.as_ref()), name).await
         }
         .boxed()
     }

@@ -198,6 +198,7 @@ async fn ask(router: &Arc<RequestRouter>, caller: &ModernCaller, declared: &[u8]
         revision: caller.revision,
         principal: caller.principal.clone(),
         log_level: None,
+        profile: None,
         capabilities: frame.param(&["_meta", meta::CLIENT_CAPABILITIES])?,
     };
     let mut exchange = Exchange::new(Arc::clone(router), Caller::Modern(Arc::new(caller)), frame, method, id);

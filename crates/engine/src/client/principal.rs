@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tidings_hub::catalogue::CatalogueSnapshot;
+use tidings_hub::client_profile::ViewShape;
 use tidings_hub::ledger::ViewDigests;
 use tidings_hub::scope::AccessScope;
 use tidings_proto::Revision;
@@ -38,6 +39,8 @@ impl Eq for Principal {}
 pub(crate) struct ViewKey {
     pub(crate) revision: Revision,
     pub(crate) scope: AccessScope,
+    /// What the profile of the client makes of it.
+    pub(crate) shape: Option<Arc<ViewShape>>,
 }
 
 impl Principal {
@@ -112,6 +115,6 @@ impl Principal {
 impl ViewKey {
     /// The hash of what is seen of a catalogue, by topic.
     pub(crate) fn digests(&self, whole: &Arc<CatalogueSnapshot>) -> ViewDigests {
-        whole.seen_by(&self.scope).digests(self.revision)
+        whole.seen_as(&self.scope, self.shape.as_ref()).digests(self.revision)
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ClientKey;
+use tidings_hub::client_profile::{ClientProfile, ViewShape};
 use tidings_hub::ledger::ViewDigests;
 use tidings_hub::scope::AccessScope;
 use tidings_hub::session_view::SessionView;
@@ -45,6 +46,8 @@ pub struct Session {
     pub(crate) principal: Principal,
     pub(crate) since: SystemTime,
     pub(crate) info: Option<Bytes>,
+    /// What is known of its client.
+    pub(crate) profile: Option<Arc<ClientProfile>>,
     pub(crate) capabilities: Value,
     /// The same in the words of the modern era, from when they are needed.
     modern_capabilities: OnceLock<Bytes>,
@@ -98,19 +101,21 @@ pub(crate) struct NewSession {
     pub(crate) revision: Revision,
     pub(crate) principal: Principal,
     pub(crate) info: Option<Bytes>,
+    pub(crate) profile: Option<Arc<ClientProfile>>,
     pub(crate) capabilities: Value,
     pub(crate) sink: Arc<dyn ClientSink>,
 }
 
 impl Session {
     pub(crate) fn begin(new: NewSession) -> Arc<Self> {
-        let NewSession { key, revision, principal, info, capabilities, sink } = new;
+        let NewSession { key, revision, principal, info, profile, capabilities, sink } = new;
         Arc::new(Self {
             key,
             revision,
             principal,
             since: SystemTime::now(),
             info,
+            profile,
             capabilities,
             modern_capabilities: OnceLock::new(),
             level: Lock::default(),
@@ -140,7 +145,12 @@ impl Session {
     }
 
     pub(crate) fn view_key(&self) -> ViewKey {
-        ViewKey { revision: self.revision, scope: self.principal.scope.clone() }
+        ViewKey { revision: self.revision, scope: self.principal.scope.clone(), shape: self.shape().cloned() }
+    }
+
+    /// What the profile of its client makes of what it sees.
+    pub(crate) fn shape(&self) -> Option<&Arc<ViewShape>> {
+        self.profile.as_ref()?.shape.as_ref()
     }
 
     pub(crate) fn resuming(&self) -> MutexGuard<'_, Vec<KeptFollow>> {
@@ -210,6 +220,8 @@ pub struct ModernCaller {
     pub log_level: Option<LogLevel>,
     /// Where its capabilities stand in the request.
     pub capabilities: ByteSpan,
+    /// What is known of the client that it says it is.
+    pub profile: Option<Arc<ClientProfile>>,
 }
 
 /// Through whose eyes the catalogue is seen.
@@ -218,6 +230,20 @@ pub(crate) struct Viewer<'a> {
     pub(crate) principal: &'a Principal,
     /// The session, which may have connections of its own.
     pub(crate) session: Option<&'a Arc<Session>>,
+    /// What the profile of the client makes of it.
+    pub(crate) shape: Option<&'a Arc<ViewShape>>,
+}
+
+impl<'a> Viewer<'a> {
+    /// Somebody for whom names and schemas of tools are no matter.
+    pub(crate) fn of_resources(principal: &'a Principal, session: Option<&'a Arc<Session>>) -> Self {
+        Self { principal, session, shape: None }
+    }
+
+    /// A session, or whoever has none.
+    pub(crate) fn of_caller(principal: &'a Principal, session: Option<&'a Arc<Session>>) -> Self {
+        Self { principal, session, shape: session.and_then(|session| session.shape()) }
+    }
 }
 
 /// A legacy client, and what the token of one of its requests has.
@@ -262,11 +288,26 @@ pub enum Caller {
 
 impl Caller {
     pub(crate) fn viewer(&self) -> Viewer<'_> {
-        Viewer { principal: self.principal(), session: self.session() }
+        Viewer { principal: self.principal(), session: self.session(), shape: self.shape() }
     }
 
     pub(crate) fn view_key(&self) -> ViewKey {
-        ViewKey { revision: self.revision(), scope: self.principal().scope.clone() }
+        ViewKey { revision: self.revision(), scope: self.principal().scope.clone(), shape: self.shape().cloned() }
+    }
+
+    /// What is known of the client.
+    #[inline]
+    pub(crate) fn profile(&self) -> Option<&Arc<ClientProfile>> {
+        match self {
+            Self::Legacy(session) => session.profile.as_ref(),
+            Self::Modern(caller) => caller.profile.as_ref(),
+        }
+    }
+
+    /// What its profile makes of what it sees.
+    #[inline]
+    pub(crate) fn shape(&self) -> Option<&Arc<ViewShape>> {
+        self.profile()?.shape.as_ref()
     }
 
     pub(crate) fn key(&self) -> ClientKey {

@@ -210,6 +210,7 @@ impl Server {
             makes_tasks: task::declares_extension(&live.hello.capabilities),
             current: true,
             listed: self.plan.listed,
+            exposure: self.plan.exposure(),
             built_in: self.plan.is_built_in(),
             audience: self.plan.audience(),
             trusts_annotations: self.plan.trusts_annotations,

@@ -10,7 +10,7 @@ use tidings_hub::catalogue::CatalogueSnapshot;
 use tidings_hub::ledger::Topics;
 
 use crate::client::person_view::{PersonFollower, PersonView, ViewOwner};
-use crate::client::principal::{Principal, ViewKey};
+use crate::client::principal::ViewKey;
 use crate::client::session::Viewer;
 use crate::discovery::ListDiscovery;
 use crate::notify::announce::Listening;
@@ -18,10 +18,11 @@ use crate::plan::{Isolation, ServerPlan};
 
 impl ListDiscovery {
     /// The catalogue as a person sees it without a session.
-    pub(super) fn person_view(self: &Arc<Self>, principal: &Principal, is_asked: bool) -> Arc<CatalogueSnapshot> {
+    pub(super) fn person_view(self: &Arc<Self>, viewer: Viewer<'_>, is_asked: bool) -> Arc<CatalogueSnapshot> {
+        let principal = viewer.principal;
         let person = self.people.of(&principal.name);
         self.attend_person(&person, |plan| principal.may_use(plan), is_asked);
-        self.people.whole(&person, &self.catalogue.current().snapshot).seen_by(&principal.scope)
+        self.people.whole(&person, &self.catalogue.current().snapshot).seen_as(&principal.scope, viewer.shape)
     }
 
     /// A client of a person sees the servers that `permits` lets it; those that another client of theirs sees stay attended to.

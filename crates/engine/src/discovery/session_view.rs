@@ -28,8 +28,8 @@ impl ListDiscovery {
     pub(crate) fn view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
         match viewer.session {
             Some(session) if self.pool.has_isolated() => self.own_view(session, false),
-            None if self.pool.has_personal() => self.person_view(viewer.principal, false),
-            _ => self.catalogue.current().snapshot.seen_by(&viewer.principal.scope),
+            None if self.pool.has_personal() => self.person_view(viewer, false),
+            _ => self.catalogue.current().snapshot.seen_as(&viewer.principal.scope, viewer.shape),
         }
     }
 
@@ -37,7 +37,7 @@ impl ListDiscovery {
     pub(crate) async fn settled_view_of(self: &Arc<Self>, viewer: Viewer<'_>) -> Arc<CatalogueSnapshot> {
         match viewer.session {
             Some(session) if self.pool.has_isolated() => _ = self.own_view(session, true),
-            None if self.pool.has_personal() => _ = self.person_view(viewer.principal, true),
+            None if self.pool.has_personal() => _ = self.person_view(viewer, true),
             _ => return self.view_of(viewer),
         }
         self.own_view_settled(viewer).await;
@@ -61,7 +61,7 @@ impl ListDiscovery {
             let mut view = session.view();
             // Read behind the lock: an older state must not follow a newer one.
             let shared = self.beside_own_links(session);
-            let shown = view.snapshot(&shared, &session.principal.scope);
+            let shown = view.snapshot(&shared, &session.principal.scope, session.shape());
             view.show();
             self.notifier.show_own(session, shown.digests(session.revision), Instant::now());
             (shown, shared)
@@ -107,7 +107,7 @@ impl ListDiscovery {
     /// What is known of a session's view, for people to see: nothing is looked at for them.
     pub(crate) fn known_view_of(&self, session: &Session) -> Arc<CatalogueSnapshot> {
         let mut view = session.view();
-        view.snapshot(&self.beside_own_links(session), &session.principal.scope)
+        view.snapshot(&self.beside_own_links(session), &session.principal.scope, session.shape())
     }
 
     /// What a session's own view is built on: the shared catalogue, with what its person sees in it.
@@ -131,7 +131,7 @@ impl ListDiscovery {
             let mut view = session.view();
             let shared = self.beside_own_links(session);
             let looks = view.attend(&shared, &own, is_asked, self.runtime.settings.list_pace.quiet, Instant::now());
-            (view.snapshot(&shared, &session.principal.scope), looks)
+            (view.snapshot(&shared, &session.principal.scope, session.shape()), looks)
         };
         // After the lock of the view is free: a look may take it at once.
         for look in looks {
@@ -180,7 +180,7 @@ impl ListDiscovery {
         let mut view = session.view();
         if view.is_shown() {
             let shared = self.beside_own_links(session);
-            let now = view.snapshot(&shared, &session.principal.scope);
+            let now = view.snapshot(&shared, &session.principal.scope, session.shape());
             self.notifier.show_own(session, now.digests(session.revision), Instant::now());
         }
     }

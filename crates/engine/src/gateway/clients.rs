@@ -68,10 +68,11 @@ impl Gateway {
             // A session with links of its own sees their lists.
             return Some(match self.0.pool.has_isolated() {
                 true => self.0.lifecycle.discovery.known_view_of(&session),
-                false => shared.seen_by(&session.principal.scope),
+                false => shared.seen_as(&session.principal.scope, session.shape()),
             });
         }
-        Some(shared.seen_by(&self.0.notifier.scope_of_listen(FollowerId(id))?))
+        let shape = self.0.notifier.shape_of_listen(FollowerId(id));
+        Some(shared.seen_as(&self.0.notifier.scope_of_listen(FollowerId(id))?, shape.as_ref()))
     }
 
     /// Who is connected and what is known of them, each once.

@@ -66,7 +66,9 @@ impl Gateway {
         let KeptSession { revision, info, capabilities, level, initialized, told, follows, .. } = kept;
         // A key of this process: the old one was a number of another.
         let (key, principal) = (self.0.sessions.new_client(), principal.clone());
-        let session = Session::begin(NewSession { key, revision, principal, info, capabilities, sink });
+        // By what is known now: where that shows it something else than before, it is told.
+        let profile = info.as_deref().and_then(|info| self.0.runtime.profile_of(info));
+        let session = Session::begin(NewSession { key, revision, principal, info, profile, capabilities, sink });
         *session.level.lock() = level;
         // If it lists before it follows again, it is told of everything once.
         session.listed_early.store(true, Ordering::Relaxed);
@@ -124,7 +126,7 @@ impl GatewayParts {
         };
         // Kept until the server has answered: after a restart it is not asked for everything at once.
         let _turn = turns.of(routed.server.id).acquire_owned().await;
-        let viewer = Viewer { principal: &session.principal, session: Some(session) };
+        let viewer = Viewer::of_resources(&session.principal, Some(session));
         let Ok(place) = self.subscriptions.place_for(viewer, &routed.server).await else { return false };
         let address = ResourceAddress { place, uri: routed.target.local.shared() };
         let named = Named { address: address.clone(), uri: follow.uri.clone() };

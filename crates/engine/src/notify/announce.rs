@@ -10,7 +10,7 @@ use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::deliveries::Deliveries;
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
-use tidings_proto::{Era, Revision, meta, notifications};
+use tidings_proto::{Era, meta, notifications};
 use tidings_wire::{
     ByteSpan, Digest, Frame, ObjectEdit, Patch, RawId, elements, encode_string, notification, string_at,
 };
@@ -19,7 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::client::bells::FollowerBell;
 use crate::client::person_view::PersonView;
 use crate::client::principal::ViewKey;
-use crate::client::session::Session;
+use crate::client::session::{Caller, Session};
 use crate::notify::ListNotifier;
 use crate::notify::listeners::Listed;
 use crate::notify::summary::{self, Basis, SummaryCursors};
@@ -113,9 +113,15 @@ pub(crate) struct Listening {
 }
 
 impl ListNotifier {
-    /// What clients of a revision are told of these: `notifications.suppress` may silence it, and its capabilities say so.
-    pub(crate) fn announced_to(&self, revision: Revision, topics: Topics) -> Topics {
-        if self.runtime.settings.announcements.silent.contains(&revision) { Topics::default() } else { topics }
+    /// What a client is told of these: `notifications.suppress` may silence its revision, and its capabilities say so.
+    pub(crate) fn announced_to(&self, caller: &Caller, topics: Topics) -> Topics {
+        let announcements = &self.runtime.settings.announcements;
+        announcements.told_to(caller.revision(), caller.profile().map(AsRef::as_ref)).and(topics)
+    }
+
+    /// The lists of whose changes a session is told.
+    fn told_lists(&self, session: &Session) -> Topics {
+        self.runtime.settings.announcements.told_to(session.revision, session.profile.as_deref())
     }
 
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written. `own`: the hash of what it sees
@@ -238,7 +244,7 @@ impl ListNotifier {
             }
             let view_key = session.view_key();
             let now = view_key.digests(&self.catalogue.current().snapshot);
-            announcements.follow(follower, view_key.clone(), Topics::ALL, baseline, now);
+            announcements.follow(follower, view_key.clone(), self.told_lists(session), baseline, now);
             self.bells.insert(follower, FollowerBell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
             if summary::asked(&session.capabilities) && !self.pool.has_isolated() {
@@ -257,9 +263,7 @@ impl ListNotifier {
     /// ready yet is told of everything once when it is.
     pub(crate) fn follow_before_listing(self: &Arc<Self>, session: &Arc<Session>) {
         // Such a session is told of everything once, so it has nothing to miss.
-        if self.runtime.settings.announcements.initially
-            || self.runtime.settings.announcements.silent.contains(&session.revision)
-        {
+        if self.runtime.settings.announcements.initially || self.told_lists(session).is_empty() {
             return;
         }
         match session.is_initialized() {
@@ -350,7 +354,7 @@ impl ListNotifier {
     /// As [`Self::initialized`], also for a session of an earlier process, whose `baseline` is what it was told then.
     pub(crate) fn follow_after_start(self: &Arc<Self>, session: &Arc<Session>, baseline: Option<FollowerBaseline>) {
         session.initialized.store(true, Ordering::Relaxed);
-        if self.runtime.settings.announcements.silent.contains(&session.revision) {
+        if self.told_lists(session).is_empty() {
             return self.ignore_session(session);
         }
         let follow = move |notifier: &Arc<Self>, session: &Arc<Session>| match baseline {

@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 
 use tidings_hub::ClientKey;
+use tidings_hub::client_profile::ViewShape;
 use tidings_hub::ledger::FollowerId;
 use tidings_hub::scope::AccessScope;
 use tidings_proto::{Era, Revision};
@@ -40,6 +41,7 @@ struct Listen {
     name: Option<String>,
     principal: String,
     scope: AccessScope,
+    shape: Option<Arc<ViewShape>>,
     since: SystemTime,
 }
 
@@ -115,6 +117,7 @@ impl ListNotifier {
             name: name.map(str::to_owned),
             principal: caller.principal().name.to_string(),
             scope: caller.principal().scope.clone(),
+            shape: caller.shape().cloned(),
             since: SystemTime::now(),
         };
         self.listens.lock().insert(follower, listen);
@@ -124,6 +127,11 @@ impl ListNotifier {
     /// What the client of an open listen may see.
     pub(crate) fn scope_of_listen(&self, follower: FollowerId) -> Option<AccessScope> {
         self.listens.lock().get(&follower).map(|listen| listen.scope.clone())
+    }
+
+    /// What the profile of its client makes of that.
+    pub(crate) fn shape_of_listen(&self, follower: FollowerId) -> Option<Arc<ViewShape>> {
+        self.listens.lock().get(&follower)?.shape.clone()
     }
 
     /// Every session and every open `subscriptions/listen`, the oldest first. `requests`: how many a session has in flight.

@@ -136,7 +136,7 @@ impl Interval {
 
     /// What stands under [`meta::CHANGES`] in the notification of a topic.
     pub(crate) fn summary(&self, topic: Topic, view: FieldView) -> Arc<str> {
-        let seen = |state: &Arc<CatalogueSnapshot>| state.seen_by(&self.view_key.scope);
+        let seen = |state: &Arc<CatalogueSnapshot>| state.seen_as(&self.view_key.scope, self.view_key.shape.as_ref());
         summarise(&seen(&self.then.1), &seen(&self.now.1), topic, self.view_key.revision, view).to_string().into()
     }
 }
@@ -242,7 +242,7 @@ mod tests {
     const NEVER: FollowerId = FollowerId(2);
 
     fn view_key() -> ViewKey {
-        ViewKey { revision: Revision::MODERN, scope: AccessScope::everything() }
+        ViewKey { revision: Revision::MODERN, scope: AccessScope::everything(), shape: None }
     }
 
     fn state() -> Arc<CatalogueSnapshot> {

@@ -86,6 +86,7 @@ impl CatalogueSnapshot {
             parts: SnapshotParts::default(),
             policy: self.policy.clone(),
             limits: self.limits.as_ref().map(|limits| limits.of_place(place)),
+            short_names: None,
         }
     }
 }

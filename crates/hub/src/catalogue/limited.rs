@@ -11,6 +11,7 @@ use tidings_sync::Lock;
 
 use super::rendered::RenderedOffer;
 use super::screen::PartLimits;
+use super::shaped::SnapshotShapes;
 use super::{CatalogueSnapshot, PerView};
 use crate::policy::AccessPolicy;
 use crate::scope::AccessScope;
@@ -28,6 +29,8 @@ pub(super) struct SnapshotParts {
     by_class: Lock<Vec<Option<Arc<CatalogueSnapshot>>>>,
     /// By the name of the only server that is seen.
     pub(super) alone: Lock<Vec<(Box<str>, Arc<CatalogueSnapshot>)>>,
+    /// By what a client's profile makes of it.
+    pub(super) shapes: SnapshotShapes,
 }
 
 impl CatalogueSnapshot {
@@ -111,6 +114,7 @@ impl CatalogueSnapshot {
             // Rules that are only tried are asked about everybody's calls.
             policy: self.policy.clone(),
             limits,
+            short_names: None,
         })
     }
 }

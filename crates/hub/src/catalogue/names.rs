@@ -242,6 +242,11 @@ impl NameTable {
         }
     }
 
+    /// Whether everybody is shown something under this name.
+    pub(super) fn is_shown(&self, name: &PublicName) -> bool {
+        self.public.contains_key(name)
+    }
+
     /// Where a name leads, in any spelling that is understood.
     pub fn route(&self, name: &str) -> Option<&ItemRoute> {
         self.route_among(name, |_| true)

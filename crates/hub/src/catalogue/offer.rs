@@ -203,6 +203,18 @@ impl OfferList {
     }
 }
 
+/// What the tools of a server are to a client that chooses whether to see all tools or to search for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OfferExposure {
+    /// Tools like any others.
+    #[default]
+    Ordinary,
+    /// They find and call others.
+    FindsTools,
+    /// They are listed when there is a reason, whatever is chosen.
+    OfItself,
+}
+
 /// What one server offers at one moment.
 #[derive(Clone, Debug)]
 pub struct ServerOffer {
@@ -226,6 +238,8 @@ pub struct ServerOffer {
     pub current: bool,
     /// Whether its tools are in the lists that clients see. They can be called either way.
     pub listed: bool,
+    /// What becomes of that where a client's profile chooses which tools are listed.
+    pub exposure: OfferExposure,
     /// Whether it is part of the program: its names are its own, and those of others that read like them get a prefix.
     pub built_in: bool,
     /// Who may use it.
@@ -246,7 +260,7 @@ impl ServerOffer {
                 && a.items.iter().zip(&b.items).all(same_item)
         };
         let said = |offer: &Self| (offer.server, offer.bare, offer.era, offer.makes_tasks, offer.current, offer.listed);
-        let ruled = |offer: &Self| (offer.built_in, offer.audience, offer.trusts_annotations);
+        let ruled = |offer: &Self| (offer.built_in, offer.exposure, offer.audience, offer.trusts_annotations);
         said(self) == said(other)
             && ruled(self) == ruled(other)
             && (&self.name, &self.about, &self.prefix, &self.uris)
@@ -267,6 +281,7 @@ impl ServerOffer {
             makes_tasks: false,
             current: true,
             listed: true,
+            exposure: OfferExposure::Ordinary,
             built_in: false,
             audience: ServerAudience::ByName,
             trusts_annotations: false,

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tidings_proto::item::ItemView;
-use tidings_proto::{FieldView, ListKind, Revision};
+use tidings_proto::{FieldView, ListKind, PublicName, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
 use super::alone::AloneOffer;
@@ -12,7 +12,9 @@ use super::listing::LIST_END;
 use super::names::{RenamedItem, ShownNames};
 use super::offer::{OfferItem, ServerOffer};
 use super::screen::{PolicyScreens, ScreenSource};
+use super::shaped::{OfferShape, OfferShapes};
 use crate::ServerId;
+use crate::client_profile::ShapedTool;
 
 /// A server's offer under its public names.
 #[derive(Debug)]
@@ -27,6 +29,10 @@ pub(super) struct RenderedOffer {
     pub(super) source: Option<ScreenSource>,
     /// The same under its own names, from when somebody asks for this server alone.
     alone: OnceLock<AloneOffer>,
+    /// What clients with profiles see of it.
+    pub(super) shapes: OfferShapes,
+    /// The shape that it has, if a profile gave it one.
+    pub(super) shape: Option<OfferShape>,
 }
 
 /// The items of one list of one server.
@@ -46,8 +52,8 @@ pub(super) struct OfferSegment {
 
 impl RenderedOffer {
     pub(super) fn new(offer: Arc<ServerOffer>, tools: ShownNames, prompts: ShownNames) -> Self {
-        let (segments, screens, alone) = Default::default();
-        Self { offer, tools, prompts, segments, screens, source: None, alone }
+        let (segments, screens, alone, shapes) = Default::default();
+        Self { offer, tools, prompts, segments, screens, source: None, alone, shapes, shape: None }
     }
 
     /// The offer as those see it who ask for its server alone.
@@ -65,6 +71,11 @@ impl RenderedOffer {
         Self { source: Some(source), ..Self::new(offer, tools, prompts) }
     }
 
+    /// The same offer as a client's profile makes it; `source`: what it is the seen part of.
+    pub(super) fn in_shape_of(self, shape: OfferShape, source: Option<ScreenSource>) -> Self {
+        Self { shape: Some(shape), source, ..self }
+    }
+
     /// The same offer, some of whose items are called otherwise.
     pub(super) fn renamed(&self, tools: &[RenamedItem], prompts: &[RenamedItem]) -> Self {
         let names = |kind: ListKind, names: &ShownNames, renamed: &[RenamedItem]| {
@@ -78,7 +89,7 @@ impl RenderedOffer {
         };
         let (tools, prompts) =
             (names(ListKind::Tools, &self.tools, tools), names(ListKind::Prompts, &self.prompts, prompts));
-        Self::new(Arc::clone(&self.offer), tools, prompts)
+        Self { shape: self.shape.clone(), ..Self::new(Arc::clone(&self.offer), tools, prompts) }
     }
 
     /// Whether it shows the same offer under the same names.
@@ -109,7 +120,7 @@ impl RenderedOffer {
         let most = if self.offer.shows(view.kind) { list.items.len() } else { 0 };
         let items = list.in_order().take(most).zip(list.places()).filter_map(|((place, item), number)| {
             let public_key = self.public_key(view.kind, place, item)?;
-            let rendered = view.render(&item.raw, &public_key);
+            let rendered = self.in_shape(&view, place, view.render(&item.raw, &public_key));
             let digest = match item.has_details {
                 // Its size or time is shown, but is no change of the list: the item is hashed without it.
                 true => Digest::of_all([&item.digest, &Digest::of_bytes(public_key.as_bytes())]),
@@ -118,6 +129,17 @@ impl RenderedOffer {
             Some((number, digest, rendered))
         });
         OfferSegment::joined(self.offer.server, items)
+    }
+
+    /// A rendered item as a client's profile makes it.
+    fn in_shape(&self, view: &ItemView<'_>, place: usize, rendered: Bytes) -> Bytes {
+        let Some(OfferShape { shape, full_names }) = self.shape.as_ref().filter(|_| view.kind == ListKind::Tools)
+        else {
+            return rendered;
+        };
+        let full_name = full_names.get(place).filter(|full| self.tools.get(place) != Some(full));
+        let has_meta = view.view == FieldView::Pass || view.revision.has_item_meta();
+        ShapedTool { rendered, full_name: full_name.map(PublicName::as_str), rules: shape.schema, has_meta }.shaped()
     }
 
     /// What clients call an item.

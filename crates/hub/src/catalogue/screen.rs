@@ -131,6 +131,12 @@ impl ScreenSource {
         self.whole.upgrade()
     }
 
+    /// The same part of the whole in another form.
+    pub(super) fn shaped(&self, form: impl FnOnce(&Arc<RenderedOffer>) -> Arc<RenderedOffer>) -> Option<Self> {
+        let whole = Arc::downgrade(&form(&self.whole.upgrade()?));
+        Some(Self { whole, places: self.places.clone() })
+    }
+
     /// The part of a list that is seen, if the whole of it is still there.
     pub(super) fn cut(&self, kind: ListKind, revision: Revision, view: FieldView) -> Option<OfferSegment> {
         let whole = self.whole.upgrade()?;

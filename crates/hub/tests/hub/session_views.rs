@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::catalogue::{CatalogueSnapshot, OfferList, ServerOffer};
+use tidings_hub::catalogue::{CatalogueSnapshot, OfferExposure, OfferList, ServerOffer};
 use tidings_hub::scope::{AccessScope, ServerAudience};
 use tidings_hub::session_view::{MergedViews, OwnLinkLook, OwnLinkLooked, SessionView};
 use tidings_proto::{Era, FieldView, UriMap};
@@ -25,6 +25,7 @@ fn offer(server: u32) -> Arc<ServerOffer> {
         makes_tasks: false,
         current: true,
         listed: true,
+        exposure: OfferExposure::Ordinary,
         built_in: false,
         audience: ServerAudience::ByName,
         trusts_annotations: false,
@@ -159,7 +160,7 @@ impl Model {
         assert!(self.due.is_empty(), "nobody looks at {:?}, where something was said", self.due);
         // What it sees: its own offers, and for the rest what everybody sees.
         let everybody = shared(&self.shared);
-        let seen = self.view.snapshot(&everybody, &AccessScope::everything());
+        let seen = self.view.snapshot(&everybody, &AccessScope::everything(), None);
         for server in 0..3u32 {
             let expected = self.offers.get(&server).unwrap_or(&self.shared[server as usize]);
             let got = seen.offer(ServerId(server)).unwrap();

@@ -296,6 +296,7 @@ fn settings(rules: &Rules) -> Settings {
         list_pace: RefreshPace { quiet: rules.list_quiet, max_wait: rules.list_quiet * 10 },
         resource_pace: NoticePace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
         poll_interval: Duration::ZERO,
+        clients: Default::default(),
         announcements: ListAnnouncements { initially: true, silent: Vec::new() },
         own_links: Default::default(),
         limits: Default::default(),

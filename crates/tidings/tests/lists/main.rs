@@ -5,3 +5,4 @@ mod failures;
 mod merged;
 mod names;
 mod pages;
+mod profiles;

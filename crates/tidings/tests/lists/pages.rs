@@ -175,8 +175,14 @@ async fn a_server_that_pages_in_circles_costs_only_that_list() {
 #[tokio::test]
 async fn clients_that_read_one_page_get_everything_on_it() {
     let server = with_items("one", 5).stdio().await;
-    for (name, expected) in [("gemini-cli-mcp-client", vec![5]), ("Zed", vec![5]), ("codex-mcp-client", vec![2, 2, 1])]
-    {
+    for (name, expected) in [
+        ("gemini-cli-mcp-client", vec![5]),
+        ("Zed", vec![5]),
+        // Older ones read the first page only, and one page does no harm to those that read on.
+        ("codex-mcp-client", vec![5]),
+        ("opencode", vec![2, 2, 1]),
+        ("nobody-knows-it", vec![2, 2, 1]),
+    ] {
         let gateway = Gateway::builder().toml("[gateway]\npage_size = 2").server("one", &server);
         let client = gateway.stdio().raw().connect().await;
         let hello = json!({

@@ -65,7 +65,7 @@ impl Exchange {
         })?;
         // What comes before the servers have settled is no change.
         self.router.catalogue.wait_settled().await;
-        let topics = self.router.notifier.announced_to(self.caller.revision(), announce::wanted(&self.frame));
+        let topics = self.router.notifier.announced_to(&self.caller, announce::wanted(&self.frame));
         let (view_key, capabilities) = (self.caller.view_key(), self.caller.capabilities(&self.frame));
         let mut listening = self.router.discovery.listen(self.caller.viewer(), view_key, topics, &capabilities).await;
         let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
@@ -97,7 +97,7 @@ impl Exchange {
         if let Some(tried) = &routed.tried {
             tried.note();
         }
-        let viewer = Viewer { principal: &session.principal, session: Some(session) };
+        let viewer = Viewer::of_resources(&session.principal, Some(session));
         let place = self.router.subscriptions.place_for(viewer, &routed.server).await?;
         // The server's own URI: two spellings of one resource are one subscription.
         let address = ResourceAddress { place, uri: routed.target.local.shared() };
@@ -179,7 +179,7 @@ async fn named(router: &RequestRouter, principal: &Principal, uris: Vec<String>)
     for uri in uris {
         // What is not there is not honoured, and says no more than that: the rest of the listen goes on.
         let Ok(routed) = router.find_resource(principal, PublicName::new(uri.as_str())).await else { continue };
-        let viewer = Viewer { principal, session: None };
+        let viewer = Viewer::of_resources(principal, None);
         // What is followed over everybody's link need not be up: then it is told of when it is.
         let place = match routed.server.plan.isolation {
             Isolation::Principal => router.subscriptions.place_for(viewer, &routed.server).await,
