@@ -164,9 +164,25 @@ impl Backend {
         }
     }
 
+    /// The tools as a client is shown them that calls itself so.
+    pub(crate) async fn tools_seen_by(&self, info: &Value) -> Result<Vec<Value>, CommandFailure> {
+        if let Self::Own(OwnGateway { gateway, .. }) = self {
+            gateway.settled().await;
+        }
+        let (mut tools, mut params) = (Vec::new(), json!({}));
+        loop {
+            let mut page = self.send(Method::List(ListKind::Tools), params.clone(), None, info).await?;
+            tools.extend(page["tools"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            match page.get("nextCursor") {
+                Some(cursor) => params["cursor"] = cursor.clone(),
+                None => return Ok(tools),
+            }
+        }
+    }
+
     /// One request, as a modern client makes it.
     pub(crate) async fn request(&self, method: Method, params: Value) -> Result<Value, CommandFailure> {
-        self.send(method, params, None).await
+        self.send(method, params, None, &own_info()).await
     }
 
     /// The same; `hear` gets every notification that comes before the answer, progress among them.
@@ -176,7 +192,7 @@ impl Backend {
         params: Value,
         hear: &mut (dyn FnMut(&Value) + Send),
     ) -> Result<Value, CommandFailure> {
-        self.send(method, params, Some(hear)).await
+        self.send(method, params, Some(hear), &own_info()).await
     }
 
     async fn send(
@@ -184,8 +200,9 @@ impl Backend {
         method: Method,
         mut params: Value,
         mut hear: Option<Hear<'_>>,
+        info: &Value,
     ) -> Result<Value, CommandFailure> {
-        params["_meta"] = own_meta();
+        params["_meta"] = meta::own(Revision::MODERN, info, &json!({}));
         if hear.is_some() {
             // Without a token no server sends progress; one request is made at a time, so any token will do.
             params["_meta"][meta::PROGRESS_TOKEN] = 1.into();
@@ -200,8 +217,9 @@ impl Backend {
             Self::Own(OwnGateway { gateway, .. }) => {
                 let frame = Frame::parse(body, &LIMITS).map_err(CommandFailure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
-                let caller =
-                    gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, meta.capabilities);
+                let profile = gateway.profile_of(info.to_string().as_bytes());
+                let (who, capabilities) = (Principal::local(), meta.capabilities);
+                let caller = gateway.profiled_caller(None, Revision::MODERN, &who, None, capabilities, profile);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {
@@ -289,9 +307,8 @@ fn kept(cli: &Cli) -> ServerTable {
 }
 
 /// How the command line introduces itself in each request.
-fn own_meta() -> Value {
-    let info = json!({ "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") });
-    meta::own(Revision::MODERN, &info, &json!({}))
+fn own_info() -> Value {
+    json!({ "name": "tidings-cli", "version": env!("CARGO_PKG_VERSION") })
 }
 
 /// What the API of a running gateway says.

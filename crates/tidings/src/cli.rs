@@ -274,11 +274,14 @@ pub(crate) enum CliCommand {
     /// not matter. It is the search behind `retrieve_tools`, over all tools, listed to clients or not. The exact name of a
     /// tool shows its arguments, their schema, and how to call it.
     #[command(
-        after_help = "Examples:\n  tidings tools\n  tidings tools send an email\n  tidings tools memory__read_graph\n  tidings tools --json createIssue"
+        after_help = "Examples:\n  tidings tools\n  tidings tools send an email\n  tidings tools memory__read_graph\n  tidings tools --json createIssue\n  tidings tools --as gemini"
     )]
     Tools {
         /// What the tool should do, or its name.
         query: Vec<String>,
+        /// As this client is shown them, by what it calls itself or as `tidings connect` does: NAME or NAME@VERSION.
+        #[arg(long = "as", value_name = "CLIENT", conflicts_with = "query")]
+        seen_as: Option<String>,
         /// At most this many.
         #[arg(long, short = 'n', value_name = "N", value_parser = at_least_one)]
         limit: Option<usize>,

@@ -86,7 +86,10 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
         Some(CliCommand::Prompts { limit, json }) => offers::run(&cli, ListKind::Prompts, *limit, *json).await,
         Some(CliCommand::Prompt { name, arguments, json }) => prompt::run(&cli, name, arguments, *json).await,
         Some(CliCommand::Servers { name, json }) => servers::run(&cli, name.as_deref(), *json).await,
-        Some(CliCommand::Tools { query, limit, json }) => tools::run(&cli, query, *limit, *json).await,
+        Some(CliCommand::Tools { query, seen_as, limit, json }) => match seen_as {
+            Some(client) => tools::run_as(&cli, client, *limit, *json).await,
+            None => tools::run(&cli, query, *limit, *json).await,
+        },
         Some(CliCommand::Search { command }) => search::run(&cli, command).await,
         Some(CliCommand::Call { tool, arguments, save, json }) => {
             call::run(&cli, call::CallArgs { tool, arguments, save: save.as_deref(), json: *json }).await

@@ -6,11 +6,11 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 use tidings_downstream::LIMITS;
 use tidings_engine::{Caller, Exchange, Principal, Reply};
-use tidings_proto::meta::ModernMeta;
+use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{Method, Revision, headers};
 use tidings_wire::{Frame, RawId, request};
 
-use super::{ApiEvents, Backend, SILENCE, own_meta};
+use super::{ApiEvents, Backend, SILENCE, own_info};
 use crate::failure::CommandFailure;
 
 /// What `subscriptions/listen` sends, from a gateway of our own or over HTTP.
@@ -22,7 +22,8 @@ pub(crate) enum NotificationStream {
 impl Backend {
     /// Listens to changes of a resource.
     pub(crate) async fn listen(&self, uri: &str) -> Result<NotificationStream, CommandFailure> {
-        let params = json!({ "_meta": own_meta(), "notifications": { "resourceSubscriptions": [uri] } });
+        let own_meta = meta::own(Revision::MODERN, &own_info(), &json!({}));
+        let params = json!({ "_meta": own_meta, "notifications": { "resourceSubscriptions": [uri] } });
         let id = RawId::from(1);
         let body = request(&id, Method::Listen.as_str(), Some(params.to_string().as_bytes()));
         match self {

@@ -1,5 +1,6 @@
 //! `tidings doctor`: looks at everything that has to be right, and says what to do where it is not.
 
+mod clients;
 mod environment;
 mod finding;
 mod notify;

@@ -1,6 +1,7 @@
 //! `tidings tools`: what there is, what fits a query, or all about one tool.
 
 mod details;
+mod seen_as;
 
 use serde_json::Value;
 
@@ -8,6 +9,7 @@ use super::terminal::{BOLD, DIM, TerminalPaint, WIDEST_NAME, cut, harmless};
 use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::failure::CommandFailure;
+pub(super) use seen_as::run_as;
 
 /// How much of a description is shown on its line where there is no terminal to say.
 const SHOWN: usize = 100;

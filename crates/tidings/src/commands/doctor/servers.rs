@@ -6,8 +6,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tidings_config::{Config, ServerConfig, TransportConfig};
 
+use super::clients;
 use super::finding::DoctorFinding;
-use crate::backend::{self, Backend};
+use crate::backend::Backend;
 use crate::cli::Cli;
 use crate::commands::terminal::plural;
 use crate::data::RunningGateway;
@@ -28,12 +29,12 @@ pub(super) async fn findings(
     if running.is_none() && configured.is_empty() {
         return Vec::new();
     }
-    let asked = match tokio::time::timeout(WITHIN, states(cli, running)).await {
+    let asked = match tokio::time::timeout(WITHIN, states(cli, running, config)).await {
         Ok(asked) => asked,
         Err(_) => Err(CommandFailure::Failed(format!("no answer within {} s", WITHIN.as_secs()))),
     };
-    let states = match asked {
-        Ok(states) => states,
+    let (states, shown) = match asked {
+        Ok(asked) => asked,
         Err(CommandFailure::Usage(why)) => {
             return vec![DoctorFinding::note("servers", format!("not tried: {why}"), "do as it says")];
         }
@@ -56,6 +57,7 @@ pub(super) async fn findings(
     }
     findings.extend(states.iter().filter_map(renamed));
     findings.extend(apps(&states, running));
+    findings.extend(shown);
     findings.extend(configured.iter().filter_map(|server| unheard_hooks(server)));
     let gateway = config.map(|config| config.gateway.inherit_env.clone()).unwrap_or_default();
     findings.extend(configured.iter().filter_map(|server| withheld(server, &gateway)));
@@ -69,14 +71,23 @@ pub(super) async fn findings(
     findings
 }
 
-async fn states(cli: &Cli, running: Option<&RunningGateway>) -> Result<Value, CommandFailure> {
-    if let Some(running) = running {
-        return backend::api(running, "servers").await;
-    }
-    let backend = Backend::of_its_own(cli)?;
+/// How the servers are, and what clients with profiles are shown of them.
+async fn states(
+    cli: &Cli,
+    running: Option<&RunningGateway>,
+    config: Option<&Config>,
+) -> Result<(Value, Vec<DoctorFinding>), CommandFailure> {
+    let backend = match running {
+        Some(running) => Backend::Running(running.clone()),
+        None => Backend::of_its_own(cli)?,
+    };
     let states = backend.servers().await;
+    let shown = match &states {
+        Ok(_) => clients::findings(&backend, config).await,
+        Err(_) => Vec::new(),
+    };
     backend.close().await;
-    states
+    Ok((states?, shown))
 }
 
 /// What a server offers under a name that belongs to the gateway: clients see it under another.
