@@ -23,7 +23,8 @@ Usage: cargo xtask TASK
                         --measure: how soon it shows 10,000 changes, and what 100,000 events leave behind; in release, on a
                         machine at rest (BINARY has tidings-bench beside it)
   clients [--gateway BINARY]
-                        only the last of the real peers: `tidings connect` with Claude Code, Codex, Gemini CLI and OpenCode
+                        only the last of the real peers: `tidings connect` with Claude Code, Codex, Gemini CLI and OpenCode,
+                        and which of 1,500 tools their models are shown
   other-era [--gateway BINARY]
                         the official suite and the PyPI SDK's stories with servers that speak only the era
                         that their client does not: how many pass

@@ -312,7 +312,7 @@ fn walk(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path
     count(children, &script.arg("--node").arg(peers.node()).arg("--inspector").arg(peers.inspector()))
 }
 
-/// Clients that people use, connected by `tidings connect` and left as they were.
+/// Clients that people use, connected by `tidings connect` and left as they were; and which tools their models are shown.
 pub(crate) fn connected_clients(
     children: &Children,
     workspace: &Workspace,
@@ -323,7 +323,12 @@ pub(crate) fn connected_clients(
     let directory = workspace.fresh_run_directory(&["connected-clients"])?;
     let script = python(workspace, peers, "connected_clients.py").arg("--tidings").arg(binary);
     let script = script.arg("--clients").arg(&clients).arg("--node").arg(peers.node());
-    count(children, &script.arg("--directory").arg(&directory))
+    let mut tally = count(children, &script.arg("--directory").arg(&directory))?;
+    let directory = workspace.fresh_run_directory(&["shown-tools"])?;
+    let script = python(workspace, peers, "shown_tools.py").arg("--tidings").arg(binary);
+    let script = script.arg("--clients").arg(&clients).arg("--node").arg(peers.node());
+    tally += count(children, &script.arg("--directory").arg(&directory))?;
+    Ok(tally)
 }
 
 fn python(workspace: &Workspace, peers: &Peers, script: &str) -> Invocation {
