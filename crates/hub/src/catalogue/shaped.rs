@@ -38,9 +38,12 @@ pub(super) struct OfferShape {
     pub(super) full_names: ShownNames,
 }
 
-/// The shapes of one offer that somebody wanted; nothing stands for the offer as it is.
+/// The shapes of one offer that somebody wanted.
 #[derive(Debug, Default)]
-pub(super) struct OfferShapes(Lock<Vec<(Arc<ViewShape>, Option<Arc<RenderedOffer>>)>>);
+pub(super) struct OfferShapes(Lock<Vec<KnownShape>>);
+
+/// A shape, and the offer in it; nothing stands for the offer as it is.
+type KnownShape = (Arc<ViewShape>, Option<Arc<RenderedOffer>>);
 
 /// The shapes of a snapshot that somebody wanted.
 pub(super) type SnapshotShapes = Lock<Vec<(Arc<ViewShape>, Arc<CatalogueSnapshot>)>>;

@@ -167,7 +167,7 @@ impl Inliner<'_> {
                     let word = if was_one_of { "anyOf" } else { word.as_str() };
                     let is_turned_round = ["not", "if", "then", "else", "contains"].contains(&word);
                     // Accepting more there would accept less here; and one word can not stand twice.
-                    if !is_turned_round && !(was_one_of && has_any_of) {
+                    if !(is_turned_round || was_one_of && has_any_of) {
                         inlined.push((word.to_owned(), wider));
                     }
                     false

@@ -22,8 +22,7 @@ pub(super) struct WidenedSchema {
 
 /// The schema without combinators at its top, if it has some.
 pub(super) fn widen(root: &JsonTree) -> Option<WidenedSchema> {
-    let has = |word: &&str| root.get(word).is_some();
-    if !COMBINATORS.iter().any(|word| has(&word)) {
+    if !COMBINATORS.iter().any(|word| root.get(word).is_some()) {
         return None;
     }
     let rule = root.members().iter().filter(|(word, _)| COMBINATORS.contains(&word.as_str()));

@@ -60,7 +60,7 @@ proptest! {
         before in offers(), after in offers(), budget in 16..40usize,
     ) {
         let shape = shape(budget);
-        let mut changing = whole(before.clone());
+        let mut changing = whole(before);
         digest(&changing.shaped(&shape));
         for offer in &after {
             changing = Arc::new(changing.with_kept(offer));

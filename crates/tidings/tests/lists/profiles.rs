@@ -233,3 +233,56 @@ async fn the_configuration_overrides_what_is_known_of_a_client() {
         assert_eq!(all["tools"][0]["name"].as_str().unwrap().len(), 20);
     }
 }
+
+// reach 2
+#[tokio::test]
+async fn commands_say_what_a_client_is_shown_and_why() {
+    let server = difficult().stdio().await;
+    let toml = "[clients.\"Visual Studio Code\"]\nname_budget = 30";
+    let gateway = Gateway::builder().toml(toml).server("one", &server).serve().await;
+    let config = gateway.config().to_str().unwrap().to_owned();
+    // From the gateway that runs, and from one that is started for the command.
+    for more in [&[][..], &["--config", &config]] {
+        let run = async |args: &[&str]| {
+            let output = gateway.command(&[args, more].concat()).await;
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let said = run(&["tools", "--as", "gemini"]).await;
+        assert!(said.contains(&format!("  short for {}", long())), "{said}");
+        assert!(said.contains("refers\n  input schema inlined\nlists\n  output schema dropped\n"), "{said}");
+        let shown: Value =
+            serde_json::from_str(&run(&["tools", "--as", "claude-code@2.1.100", "--json"]).await).unwrap();
+        assert_eq!((&shown["client"], shown["tools"][0]["name"].as_str().unwrap().len()), (&json!("claude-code"), 50));
+        let found: Value = serde_json::from_str(&run(&["doctor", "--json"]).await).unwrap();
+        let about = |client: &str| {
+            let findings = found["findings"].as_array().unwrap().iter();
+            let of = findings.filter(|finding| finding["about"] == format!("client {client}"));
+            of.map(|finding| finding["what"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let expected = "3 of 4 tools are shown in a form that it takes (`tidings tools --as \"gemini-cli-mcp-client\"`); \
+                        it hears tools, prompts, resources";
+        assert_eq!(about("gemini-cli-mcp-client"), [expected]);
+        assert_eq!(about("Visual Studio Code").len(), 1);
+        assert!(about("codex-mcp-client").is_empty(), "it is shown what everybody is");
+    }
+}
+
+// reach 2
+#[tokio::test]
+async fn who_takes_fewer_tools_than_there_are_is_named_with_what_to_do() {
+    let server = (0..130).fold(Server::builder("one"), |server, number| server.echo(&format!("tool{number}")));
+    let server = server.stdio().await;
+    let gateway = Gateway::builder().server("one", &server).serve().await;
+    let output = gateway.command(&["doctor", "--json"]).await;
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings: Vec<&Value> = found["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["about"].as_str().unwrap().starts_with("client"))
+        .collect();
+    let [code] = findings[..] else { panic!("{findings:?}") };
+    assert_eq!(code["what"], "takes 128 tools in a request, and there are 130");
+    assert_eq!(code["remedy"], "let it search for them: [clients.\"Visual Studio Code\"] expose = \"search\"");
+}

@@ -40,9 +40,16 @@ fn about(profile: &ClientProfile) -> String {
 
 fn changed(profile: &ClientProfile, tools: &[Value]) -> Option<DoctorFinding> {
     let count = tools.iter().filter(|tool| !client_profiles::changes(tool).is_empty()).count();
-    let shown = format!("{} of {} are shown in a form that it takes", count, plural(tools.len() as u64, "tool"));
-    let see = format!("; `tidings tools --as \"{}\"` says how", profile.client);
-    (count > 0).then(|| DoctorFinding::fine(about(profile), shown + &see))
+    if count == 0 {
+        return None;
+    }
+    let (tools, client) = (plural(tools.len() as u64, "tool"), &profile.client);
+    let hears: Vec<&str> = profile.hears.words().collect();
+    let hears = if hears.is_empty() { "nothing".to_owned() } else { hears.join(", ") };
+    let what = format!(
+        "{count} of {tools} are shown in a form that it takes (`tidings tools --as \"{client}\"`); it hears {hears}"
+    );
+    Some(DoctorFinding::fine(about(profile), what))
 }
 
 fn too_many(profile: &ClientProfile, tools: usize) -> Option<DoctorFinding> {
