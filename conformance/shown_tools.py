@@ -133,11 +133,15 @@ def serve(home):
 
 
 def view(home, name):
-    """The tools as the gateway says that this client is shown them."""
+    """The tools as the gateway says that this client is shown them: the schema of each, by name."""
     environment = {**os.environ, "TIDINGS_DATA": str(home / "data")}
     command = [arguments.tidings, "tools", "--as", name, "--json"]
     said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
-    return [tool["name"] for tool in json.loads(said.stdout)["tools"]]
+    return {tool["name"]: tool["inputSchema"] for tool in json.loads(said.stdout)["tools"]}
+
+
+def properties(schema):
+    return sorted((schema or {}).get("properties") or {})
 
 
 def client(name, file, before, prepare, prefix, hears, longest):
@@ -164,6 +168,11 @@ def client(name, file, before, prepare, prefix, hears, longest):
         missing, foreign = sorted(set(plain) - set(bare))[:5], sorted(set(bare) - set(plain))[:5]
         detail = f"exit {code}, {len(rounds)} requests, {len(bare)} tools, missing {missing}, foreign {foreign}\n{said}"
         check(f"{name}: its model is shown the view", bare and set(bare) == set(plain), detail)
+        for tool in ("either", "refers"):
+            shown = properties(model.rounds[0].get(prefix + tool)) if rounds else None
+            # A client may add some of its own.
+            known = shown is not None and set(properties(expected[tool])) <= set(shown)
+            check(f"{name}: its model is shown the arguments of {tool}", known, f"{shown}, and not {properties(expected[tool])}")
         check(f"{name}: a call goes through and back", any("called change_lists" in result for result in model.results), detail)
         if hears:
             heard = len(rounds) > 1 and prefix + "added_later" in rounds[-1]

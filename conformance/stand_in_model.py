@@ -1,7 +1,7 @@
 """A stand-in for the models of others, on loopback: it records which tools each request shows it, calls one of them, and then says a word.
 
 It speaks what four clients speak: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini. Only the Python standard library is
-used. What it was shown is in `StandIn.rounds`.
+used. What it was shown is in `StandIn.rounds`: the schema of each tool, by name, for each request.
 """
 
 import http.server
@@ -27,8 +27,8 @@ class Anthropic:
     def fits(self, path):
         return path.endswith("/messages")
 
-    def names(self, body):
-        return [tool["name"] for tool in body.get("tools", [])]
+    def tools(self, body):
+        return {tool["name"]: tool.get("input_schema") for tool in body.get("tools", [])}
 
     def results(self, body):
         parts = [part for message in body["messages"] if isinstance(message["content"], list) for part in message["content"]]
@@ -62,13 +62,13 @@ class Responses:
     def fits(self, path):
         return path.endswith("/responses")
 
-    def names(self, body):
-        found = []
+    def tools(self, body):
+        found = {}
         for tool in body.get("tools", []):
             if tool.get("type") == "namespace":
-                found += [f"{tool['name']}{inner['name']}" for inner in tool.get("tools", [])]
+                found.update({f"{tool['name']}{inner['name']}": inner.get("parameters") for inner in tool.get("tools", [])})
             else:
-                found.append(tool.get("name", tool.get("type")))
+                found[tool.get("name", tool.get("type"))] = tool.get("parameters")
         return found
 
     def results(self, body):
@@ -99,8 +99,8 @@ class Chat:
     def fits(self, path):
         return path.endswith("/chat/completions")
 
-    def names(self, body):
-        return [tool["function"]["name"] for tool in body.get("tools", [])]
+    def tools(self, body):
+        return {tool["function"]["name"]: tool["function"].get("parameters") for tool in body.get("tools", [])}
 
     def results(self, body):
         return [json.dumps(message) for message in body["messages"] if message["role"] == "tool"]
@@ -126,8 +126,9 @@ class Gemini:
     def fits(self, path):
         return path.endswith("GenerateContent") or path.endswith("generateContent")
 
-    def names(self, body):
-        return [one["name"] for tool in body.get("tools", []) for one in tool.get("functionDeclarations", [])]
+    def tools(self, body):
+        declared = [one for tool in body.get("tools", []) for one in tool.get("functionDeclarations", [])]
+        return {one["name"]: one.get("parametersJsonSchema", one.get("parameters")) for one in declared}
 
     def results(self, body):
         parts = [part for content in body["contents"] for part in content.get("parts", [])]
@@ -182,12 +183,12 @@ class StandIn:
 
     def heard(self, dialect, body):
         """Notes what a request shows; tells which tool to call, and the number of this answer."""
-        names, results = dialect.names(body), dialect.results(body)
-        call = next((name for name in names if name.endswith(self.call)), None)
+        tools, results = dialect.tools(body), dialect.results(body)
+        call = next((name for name in tools if name.endswith(self.call)), None)
         with self.lock:
             # Clients also ask for titles and summaries, without tools of servers.
             if call:
-                self.rounds.append(names)
+                self.rounds.append(tools)
             self.results += results
             self.answers += 1
             number = self.answers
