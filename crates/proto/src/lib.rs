@@ -26,6 +26,7 @@ pub mod revision;
 pub mod server_message;
 pub mod task;
 pub mod topic;
+pub mod trace_context;
 pub mod uri;
 
 pub use kind::ListKind;
@@ -35,6 +36,7 @@ pub use names::{LocalName, PublicName};
 pub use revision::{Era, Revision};
 pub use server_message::{MessageSubject, ServerMessage};
 pub use topic::Topic;
+pub use trace_context::{TraceContext, TraceParent};
 pub use uri::UriMap;
 
 /// How much of a newer server's fields an older client is shown.

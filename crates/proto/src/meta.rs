@@ -27,6 +27,10 @@ pub const CHANGES: &str = "dev.tidings/changes";
 pub const GATEWAYS: &str = "dev.tidings/gateways";
 /// The token that ties progress to a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
+/// The span that a request belongs to (SEP-414); HTTP has a header of the same name.
+pub const TRACE_PARENT: &str = "traceparent";
+/// What vendors keep of its trace.
+pub const TRACE_STATE: &str = "tracestate";
 
 /// The `_meta` of a modern request that we make ourselves.
 pub fn own(revision: Revision, client_info: &Value, capabilities: &Value) -> Value {

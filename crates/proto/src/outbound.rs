@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidings_wire::{ByteSpan, Frame, ObjectEdit, Patch, encode_string, is_object, members, string_at};
 
-use crate::{Era, LocalName, LogLevel, Method, Revision, extensions, meta};
+use crate::{Era, LocalName, LogLevel, Method, Revision, TraceContext, extensions, meta};
 
 /// Who asks, as far as the server is told.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +82,8 @@ pub struct RequestChanges<'a> {
     pub responses: Option<&'a [u8]>,
     /// Whether the call becomes a task.
     pub task: TaskChange,
+    /// The span that the request belongs to, in the place of the client's. `None` leaves what the client wrote.
+    pub trace: Option<&'a TraceContext>,
 }
 
 /// The request as the server gets it.
@@ -106,14 +108,15 @@ pub fn translate(
                 edit_target(bytes, &mut edit, target, &mut patch);
             }
             edit_params(&mut edit, method, requester, destination, changes);
-            edit_meta(frame, &mut edit, requester, destination, &mut patch);
+            edit_meta(frame, &mut edit, requester, destination, changes.trace, &mut patch);
             edit.finish(&mut patch);
         }
-        // A modern server needs `_meta` in every request, also in one that came without params.
-        None if destination.revision.era() == Era::Modern => {
-            // Behind the id, which every request has: there a member goes in with a comma before it.
-            let at = frame.id_span().map_or(1, |span| span.end);
-            patch.insert(at, format!(r#","params":{{"_meta":{}}}"#, authored_meta(requester, destination.revision)));
+        // Behind the id, which every request has: there a member goes in with a comma before it. Params that are no object stay.
+        None if frame.params().is_none() => {
+            if let Some(meta) = new_meta(requester, destination.revision, changes.trace) {
+                let at = frame.id_span().map_or(1, |span| span.end);
+                patch.insert(at, format!(r#","params":{{"_meta":{meta}}}"#));
+            }
         }
         None => {}
     }
@@ -194,12 +197,13 @@ fn edit_meta(
     params: &mut ObjectEdit<'_>,
     requester: &RequestingClient<'_>,
     destination: RequestDestination,
+    trace: Option<&TraceContext>,
     patch: &mut Patch,
 ) {
     let bytes = frame.bytes();
     let Some(span) = params.get("_meta").filter(|span| is_object(bytes, *span)) else {
-        if destination.revision.era() == Era::Modern {
-            params.set("_meta", authored_meta(requester, destination.revision));
+        if let Some(meta) = new_meta(requester, destination.revision, trace) {
+            params.set("_meta", meta);
         }
         return;
     };
@@ -223,7 +227,29 @@ fn edit_meta(
             }
         }
     }
+    if let Some(trace) = trace {
+        // A state of another trace than the parent's would be worse than none.
+        edit.remove(meta::TRACE_STATE);
+        for (key, value) in trace_members(trace) {
+            edit.set(key, value);
+        }
+    }
     edit.finish(patch);
+}
+
+fn trace_members(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
+    let state = trace.state.as_deref().map(|state| (meta::TRACE_STATE, encode_string(state)));
+    [(meta::TRACE_PARENT, encode_string(&trace.parent.to_string()))].into_iter().chain(state)
+}
+
+/// The `_meta` of a request that came without: a modern server needs one in every request.
+fn new_meta(requester: &RequestingClient<'_>, revision: Revision, trace: Option<&TraceContext>) -> Option<String> {
+    let traced = trace.into_iter().flat_map(trace_members).map(|(key, value)| (key, Bytes::from(value)));
+    let members: Vec<_> = match revision.era() {
+        Era::Modern => authored_members(requester, revision).into_iter().chain(traced).collect(),
+        Era::Legacy => traced.collect(),
+    };
+    (!members.is_empty()).then(|| object(members))
 }
 
 /// Among several servers an extension counts only when both ends and the gateway have it.
@@ -262,9 +288,9 @@ fn authored_members(requester: &RequestingClient<'_>, revision: Revision) -> Vec
     members
 }
 
-/// A whole `_meta` object for a modern server.
-pub fn authored_meta(requester: &RequestingClient<'_>, revision: Revision) -> String {
-    let members: Vec<String> = authored_members(requester, revision)
+/// An object of raw members.
+fn object(members: Vec<(&'static str, Bytes)>) -> String {
+    let members: Vec<String> = members
         .into_iter()
         .map(|(key, value)| format!("{}:{}", encode_string(key), String::from_utf8_lossy(&value)))
         .collect();

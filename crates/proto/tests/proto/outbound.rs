@@ -4,7 +4,7 @@ use serde_json::{Value, json as value};
 use tidings_proto::outbound::{
     RequestChanges, RequestDestination, RequestTarget, RequestingClient, StateChange, translate,
 };
-use tidings_proto::{Era, LogLevel, Method, Revision, SkillMethod};
+use tidings_proto::{Era, LogLevel, Method, Revision, SkillMethod, TraceContext};
 
 use crate::{frame, json};
 
@@ -217,4 +217,35 @@ fn a_modern_server_gets_meta_even_when_there_are_no_params() {
     let legacy =
         json(translate(&request, method, None, &requester, to(Revision::LATEST_LEGACY), RequestChanges::default()));
     assert_eq!(legacy, value!({"jsonrpc": "2.0", "method": "tools/list", "id": 5}));
+}
+
+// reach 7
+#[test]
+fn a_span_of_the_gateway_takes_the_place_of_the_clients() {
+    let ours = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trace = TraceContext::read(Some(ours), Some("v=1")).unwrap();
+    let stateless = TraceContext { state: None, ..trace };
+    let requester =
+        RequestingClient { era: Era::Legacy, info: None, capabilities: b"{}", log_level: None, alone: false };
+    let sent = |text: &str, revision, trace: Option<&TraceContext>| {
+        let changes = RequestChanges { trace, ..RequestChanges::default() };
+        let to = RequestDestination { revision, id: 5 };
+        json(translate(&frame(text), Method::ToolsCall, None, &requester, to, changes))["params"].clone()
+    };
+    let (legacy, modern) = (Revision::LATEST_LEGACY, Revision::MODERN);
+    let theirs = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"traceparent":"x","tracestate":"old=1","baggage":"b=1"}}}"#;
+    for revision in [legacy, modern] {
+        let meta = sent(theirs, revision, Some(&trace))["_meta"].clone();
+        assert_eq!((&meta["traceparent"], &meta["tracestate"]), (&value!(ours), &value!("v=1")));
+        assert_eq!(meta["baggage"], "b=1");
+        assert_eq!(sent(theirs, revision, Some(&stateless))["_meta"].get("tracestate"), None, "of another trace");
+    }
+    let untouched = value!({"traceparent": "x", "tracestate": "old=1", "baggage": "b=1"});
+    assert_eq!(sent(theirs, legacy, None)["_meta"], untouched);
+    let bare = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#;
+    assert_eq!(sent(bare, legacy, Some(&stateless)), value!({"name": "t", "_meta": {"traceparent": ours}}));
+    assert_eq!(sent(bare, modern, Some(&trace))["_meta"]["tracestate"], "v=1");
+    let without = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
+    assert_eq!(sent(without, legacy, Some(&stateless)), value!({"_meta": {"traceparent": ours}}));
+    assert_eq!(sent(without, modern, Some(&trace))["_meta"]["traceparent"], ours);
 }
