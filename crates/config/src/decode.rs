@@ -17,6 +17,7 @@ mod registry;
 mod search;
 mod server;
 mod settings;
+mod telemetry;
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -161,6 +162,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let notifications = root.section("notifications").map(settings::notifications).unwrap_or_default();
     let search = root.section("search").map(search::search).unwrap_or_default();
     let audit = root.section("audit").map(audit::audit).unwrap_or_default();
+    let telemetry = root.section("telemetry").map(telemetry::telemetry).unwrap_or_default();
     let page = root.section("page").map(settings::page).unwrap_or_default();
     let quotas = root.section("quotas").map(quotas::quotas);
     let vault = root.section("vault").and_then(access::vault).map(Box::new);
@@ -189,6 +191,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
         notifications,
         search,
         audit,
+        telemetry,
         page,
         quotas,
         vault,

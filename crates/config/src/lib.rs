@@ -59,6 +59,7 @@ pub use plan::search::{EmbeddingsSettings, SearchSettings};
 pub use plan::server::{
     ApprovalSetting, EraSetting, HeldSetting, InheritEnv, IsolationSetting, ServerConfig, TransportConfig, UriMode,
 };
+pub use plan::telemetry::TelemetrySettings;
 pub use plan::vault::VaultKey;
 pub use plan::{Config, name_prefix, uri_prefix};
 pub use schema::schema;

@@ -16,6 +16,7 @@ pub(crate) mod registry;
 pub(crate) mod sandbox;
 pub(crate) mod search;
 pub(crate) mod server;
+pub(crate) mod telemetry;
 pub(crate) mod vault;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use quotas::QuotaSettings;
 use registry::RegistrySettings;
 use search::SearchSettings;
 use server::ServerConfig;
+use telemetry::TelemetrySettings;
 use vault::VaultKey;
 
 /// A whole configuration. The default is that of an empty file.
@@ -48,6 +50,8 @@ pub struct Config {
     pub search: SearchSettings,
     /// `[audit]`: what is recorded of calls and decisions.
     pub audit: AuditSettings,
+    /// `[telemetry]`: where traces and measures are sent.
+    pub telemetry: TelemetrySettings,
     /// `[page]`: whether the gateway is shown in a browser.
     pub page: PageSettings,
     /// `[quotas]`: what one principal may have at a time. Absent: only tokens are counted, by the defaults.

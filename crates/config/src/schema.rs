@@ -11,6 +11,7 @@ mod notify;
 mod policy;
 mod profile;
 mod registry;
+mod telemetry;
 
 use std::collections::BTreeMap;
 
@@ -71,6 +72,8 @@ struct FileSchema {
     search: Option<SearchSchema>,
     /// What is recorded of calls and decisions.
     audit: Option<AuditSchema>,
+    /// Where traces and measures are sent.
+    telemetry: Option<telemetry::TelemetrySchema>,
     /// Whether the gateway is shown in a browser.
     page: Option<PageSchema>,
     /// What one principal may have at a time.

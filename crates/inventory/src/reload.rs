@@ -149,6 +149,7 @@ fn needs_restart(first: &Config, now: &Config) -> Vec<&'static str> {
         ("[notifications]", first.notifications != now.notifications),
         ("[search]", first.search != now.search),
         ("[audit]", first.audit != now.audit),
+        ("[telemetry]", first.telemetry != now.telemetry),
         ("[page]", first.page != now.page),
         ("[quotas]", first.quotas != now.quotas),
         // What is in it applies at once.

@@ -390,3 +390,18 @@ fn registries_and_releases_are_read() {
     let release = config.servers[0].release.as_ref().expect("a release");
     assert_eq!((release.version.as_str(), release.kind.as_str(), &release.digest), ("1", "npm", &None));
 }
+
+// reach 7
+#[test]
+fn every_key_of_telemetry_is_read_and_no_secret_shown() {
+    let config = toml(
+        "[telemetry]\notlp = \"https://me:hunter2@collector.example:4318/\"\nheaders = { x-api-key = \"hunter2\" }\n\
+         service_name = \"house\"\n",
+    );
+    let telemetry = &config.telemetry;
+    assert_eq!(telemetry.otlp.as_deref(), Some("https://me:hunter2@collector.example:4318"));
+    assert_eq!(telemetry.headers, [pair("x-api-key", "hunter2")]);
+    assert_eq!(telemetry.service_name.as_deref(), Some("house"));
+    assert!(!format!("{telemetry:?}").contains("hunter2"));
+    assert_eq!(toml("").telemetry, Config::default().telemetry);
+}

@@ -18,6 +18,7 @@ const SECTIONS: [(&str, &str); 28] = [
     ("[search]", "Search"),
     ("embeddings of [search]", "Embeddings"),
     ("[audit]", "Audit"),
+    ("[telemetry]", "Telemetry"),
     ("[page]", "Page"),
     ("[quotas]", "Quotas"),
     ("[vault]", "Vault"),

@@ -36,6 +36,7 @@ fn schema_and_decoder_know_the_same_keys() {
         ("Search", "[search]\nzzz = 1"),
         ("Embeddings", "[search]\nembeddings = { zzz = 1 }"),
         ("Audit", "[audit]\nzzz = 1"),
+        ("Telemetry", "[telemetry]\nzzz = 1"),
         ("Page", "[page]\nzzz = 1"),
         ("Server", "[servers.x]\nzzz = 1"),
         ("Tools", "[servers.x]\ncommand = \"x\"\ntools = { zzz = 1 }"),
