@@ -29,9 +29,10 @@ const WINDOW: &str = "20";
 pub(crate) fn run(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     // Two lanes, since most of their time they wait.
     let changes: [Script; 7] = [everyday, changing, approving, writing, racing, authorization, releases];
-    let others: [Script; 14] = [
+    let others: [Script; 15] = [
         restarting,
         http_and_sse,
+        traces,
         apps,
         questions,
         skills,
@@ -215,6 +216,13 @@ fn restarted_servers(
 fn http_and_sse(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let directory = workspace.fresh_run_directory(&["sse-peers"])?;
     let script = python(workspace, peers, "sse_peers.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
+    count(children, &script.arg("--directory").arg(&directory))
+}
+
+/// A trace through a client and a server of others.
+fn traces(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
+    let directory = workspace.fresh_run_directory(&["traces"])?;
+    let script = python(workspace, peers, "traces.py").env("PYTHONWARNINGS", "ignore").arg("--tidings").arg(binary);
     count(children, &script.arg("--directory").arg(&directory))
 }
 

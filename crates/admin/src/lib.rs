@@ -30,6 +30,7 @@ mod server_log;
 mod servers;
 mod sessions;
 mod subscriptions;
+mod telemetry;
 mod tools;
 mod try_call;
 mod upgrade;
@@ -65,6 +66,7 @@ use tidings_outbound_hooks::OutboundHooks;
 use tidings_search::{SearchControl, ToolIndex};
 use tidings_server_catalog::EntryCatalogue;
 use tidings_store::{AuditLog, ChangeLog};
+use tidings_telemetry::Telemetry;
 
 /// What the routes share.
 #[derive(Clone)]
@@ -82,6 +84,7 @@ struct AdminShared {
     entries: Option<Arc<dyn EntryCatalogue>>,
     desk: CallDesk,
     hooks: Option<OutboundHooks>,
+    telemetry: Option<Telemetry>,
     upgrades: upgrade::UpgradeDesk,
     clients: Authenticator,
     keys: Authenticator,
@@ -179,6 +182,8 @@ pub struct AdminParts {
     pub desk: CallDesk,
     /// The URLs that are told of changes, where there can be some.
     pub hooks: Option<OutboundHooks>,
+    /// The export of traces and measures, where there is one.
+    pub telemetry: Option<Telemetry>,
     /// Lets clients in, and counts what they have.
     pub clients: Authenticator,
     /// Reads rules that do not hold yet.
@@ -204,6 +209,7 @@ pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
         entries,
         desk,
         hooks,
+        telemetry,
         clients,
         rules,
     } = parts;
@@ -221,6 +227,7 @@ pub fn router(parts: AdminParts, keys: Authenticator, open: bool) -> Router {
         entries,
         desk,
         hooks,
+        telemetry,
         upgrades: upgrade::UpgradeDesk::default(),
         clients,
         keys,

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use tidings_engine::{AccessPolicy, CALL_ENDS, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
 use tidings_proto::ListKind;
 
-use crate::{AdminShared, notify};
+use crate::{AdminShared, notify, telemetry};
 
 /// The version of the format is part of its name.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -23,6 +23,7 @@ pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse 
     let (policy, limits) = (admin.gateway.policy(), admin.gateway.over_limits());
     let mut text = render(&measures, &books, policy.as_deref(), &limits);
     notify::measures(&mut text, admin.hooks.as_ref());
+    telemetry::measures(&mut text, admin.telemetry.as_ref());
     ([(header::CONTENT_TYPE, FORMAT)], text.0)
 }
 

@@ -14,7 +14,7 @@ use tidings_inventory::{RegistryEntry, RegistryState};
 use tidings_proto::{ListKind, extensions};
 
 use crate::query_fault::QueryFault;
-use crate::{AdminShared, notify, problem};
+use crate::{AdminShared, notify, problem, telemetry};
 
 /// The words of the states.
 const STATES: [&str; 5] = ["ready", "connecting", "failing", "needs login", "disabled"];
@@ -168,6 +168,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "quotas": quotas(&admin),
         "search": admin.search.describe(),
         "notify": notify::describe(admin.hooks.as_ref()),
+        "telemetry": telemetry::describe(admin.telemetry.as_ref()),
         "audit": admin.audit.as_ref().map(|audit| json!({ "dropped": audit.dropped() })),
     }))
 }

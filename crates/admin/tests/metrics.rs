@@ -94,6 +94,7 @@ fn parts(gateway: &Gateway, changes: &ChangeLog) -> AdminParts {
         desk: tidings_admin::CallDesk::default(),
         audit: None,
         hooks: None,
+        telemetry: None,
         clients: Authenticator::default(),
         rules: |_| Err("no rules are read here".to_owned()),
     }

@@ -239,7 +239,8 @@ impl StdioConnection {
             }
             listening.insert(id.clone(), token.clone());
         }
-        let exchange = self.gateway.request(caller, frame, method, id.clone());
+        let mut exchange = self.gateway.request(caller, frame, method, id.clone());
+        exchange.came_over_pipe();
         let connection = Arc::clone(self);
         let id = id.clone();
         self.tasks.spawn(async move {

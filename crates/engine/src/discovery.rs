@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::CommitOccasion;
+use tidings_proto::TraceContext;
 use tidings_upstream::ServerHello;
 
 use crate::client::person_view::PeopleViews;
@@ -65,7 +66,17 @@ impl ListDiscovery {
         occasion: &CommitOccasion,
         change: impl FnOnce(&mut Catalogue),
     ) -> Option<u64> {
-        let committed = self.notifier.commit(occasion, change);
+        self.commit_of(None, occasion, change)
+    }
+
+    /// The same, within a span.
+    fn commit_of(
+        self: &Arc<Self>,
+        span: Option<&TraceContext>,
+        occasion: &CommitOccasion,
+        change: impl FnOnce(&mut Catalogue),
+    ) -> Option<u64> {
+        let committed = self.notifier.commit(span, occasion, change);
         for session in committed.own {
             self.look_again_for(&session);
         }
@@ -87,6 +98,7 @@ impl ListDiscovery {
         mut offer: ServerOffer,
         hello: Arc<ServerHello>,
         occasion: &CommitOccasion,
+        span: Option<&TraceContext>,
     ) {
         let id = offer.server;
         // Until the commit: no decision comes between what is screened and what is shown.
@@ -98,7 +110,7 @@ impl ListDiscovery {
         let news = deciding
             .as_mut()
             .map(|(plan, approvals)| server.screen.take(plan, approvals, &mut offer, ListedFor::Everybody));
-        let commit = self.commit(occasion, |catalogue| {
+        let commit = self.commit_of(span, occasion, |catalogue| {
             // Behind the lock of the catalogue: another may have taken its place.
             is_shown = server.presence.is_current();
             if !is_shown {

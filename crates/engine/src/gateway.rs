@@ -16,7 +16,7 @@ use tidings_hub::ledger::FollowerId;
 use tidings_hub::{ClientKey, ServerId};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{LogLevel, Method, Revision, identity};
+use tidings_proto::{Era, LogLevel, Method, Revision, identity};
 use tidings_upstream::{LinkConnector, PeopleLogins, PullProgress};
 use tidings_wire::{Frame, RawId};
 use tokio::sync::watch;
@@ -39,10 +39,11 @@ use crate::links::in_flight::Cancelled;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::notify::announce::OwedNotice;
-use crate::observe::audit::AuditedDecision;
+use crate::observe::audit::{AuditedDecision, CallOutcome};
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;
 use crate::observe::meters::{DroppedMessages, Measures, Meters, Population};
+use crate::observe::request_span::{RequestSpan, SpanAsker};
 use crate::observe::status::Catalogue;
 use crate::plan::{Names, ServerPlan};
 use crate::runtime::EngineRuntime;
@@ -91,7 +92,7 @@ struct Beginning {
 impl Beginning {
     /// Also gives what makes links, which no part but the lifecycle has.
     fn new(start: GatewayStart) -> (Self, LinkConnector) {
-        let GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits } = start;
+        let GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits, telemetry } = start;
         let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
         // Decided once, at the start: a client that was shown names without prefix must not see them change when a
         // second server comes.
@@ -117,7 +118,7 @@ impl Beginning {
             journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
         }
         let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.start_wait));
-        let runtime = Arc::new(EngineRuntime::new(settings, audit, limits));
+        let runtime = Arc::new(EngineRuntime::new(settings, audit, limits, telemetry));
         let sessions = Arc::new(SessionTable::new(only_client));
         let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
         let (meters, bells) = Default::default();
@@ -461,7 +462,23 @@ impl Gateway {
         principal: &Principal,
         sink: Arc<dyn ClientSink>,
     ) -> Result<(Arc<Session>, ClientAnswer), RequestRefusal> {
-        self.0.router.initialize(frame, id, principal, sink).await
+        let telemetry = self.0.runtime.telemetry.as_ref();
+        let span = telemetry.map(|telemetry| RequestSpan::begin(telemetry, frame, Method::Initialize, id));
+        let made = self.0.router.initialize(frame, id, principal, sink).await;
+        if let Some(span) = span {
+            let (asker, outcome) = match &made {
+                Ok((session, answer)) => {
+                    let asker = SpanAsker { revision: session.revision, session: Some(session.key.0) };
+                    (asker, CallOutcome::Answered(answer.payload.len()))
+                }
+                Err(refusal) => {
+                    let asker = SpanAsker { revision: Revision::LATEST_LEGACY, session: None };
+                    (asker, CallOutcome::Refused(refusal.code(Era::Legacy)))
+                }
+            };
+            span.end(&asker, outcome, None);
+        }
+        made
     }
 
     /// A client's answer to a question of a server.

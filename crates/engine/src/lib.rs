@@ -37,6 +37,7 @@ pub use observe::call_meters::{CALL_ENDS, CallKind, CallMeasures, KindMeasures, 
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
 pub use observe::meters::{DroppedMessages, Durations, Measures, Outcome, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
+pub use observe::telemetry::{EndedSpan, SpanAttributes, SpanKind, SpanValue, TelemetrySink};
 pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepFault, KeepOccasion};
 pub use plan::limit_desk::LimitDesk;
 pub use plan::seal_key::SealKey;

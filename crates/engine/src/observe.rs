@@ -5,7 +5,10 @@
 pub(crate) mod audit;
 pub(crate) mod call_meters;
 pub(crate) mod catalogue_store;
+pub(crate) mod change_spans;
 pub(crate) mod journal;
 pub(crate) mod meters;
 pub(crate) mod remarks;
+pub(crate) mod request_span;
 pub(crate) mod status;
+pub(crate) mod telemetry;

@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::coarse_timer::CoarseTimer;
 use crate::observe::audit::AuditTrail;
+use crate::observe::telemetry::TelemetrySink;
 use crate::plan::Settings;
 use crate::plan::limit_desk::LimitDesk;
 
@@ -24,10 +25,17 @@ pub(crate) struct EngineRuntime {
     pub(crate) audit: Option<Arc<dyn AuditTrail>>,
     /// How often people may use what, where that is limited.
     pub(crate) limits: Option<Arc<LimitDesk>>,
+    /// Who exports traces, if anybody does.
+    pub(crate) telemetry: Option<Arc<dyn TelemetrySink>>,
 }
 
 impl EngineRuntime {
-    pub(crate) fn new(settings: Settings, audit: Option<Arc<dyn AuditTrail>>, limits: Option<Arc<LimitDesk>>) -> Self {
+    pub(crate) fn new(
+        settings: Settings,
+        audit: Option<Arc<dyn AuditTrail>>,
+        limits: Option<Arc<LimitDesk>>,
+        telemetry: Option<Arc<dyn TelemetrySink>>,
+    ) -> Self {
         Self {
             settings,
             tasks: TaskTracker::new(),
@@ -36,6 +44,7 @@ impl EngineRuntime {
             coarse_timer: CoarseTimer::default(),
             audit,
             limits,
+            telemetry,
         }
     }
 

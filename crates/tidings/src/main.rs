@@ -31,6 +31,7 @@ mod server_log;
 mod session_archive;
 mod settings;
 mod shell_word;
+mod telemetry;
 mod trust;
 mod weight;
 mod wiring;

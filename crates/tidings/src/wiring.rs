@@ -20,7 +20,7 @@ use tidings_config::{Config, ExposeSetting, LoginSetting, ServerConfig, Transpor
 use tidings_engine::{
     AccessPolicy, AuditTrail, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements, ListPages,
     Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace, SealKey, ServerPlan, Settings,
-    Source,
+    Source, TelemetrySink,
 };
 
 use tidings_builtin::{
@@ -34,6 +34,7 @@ use tidings_proto::{Era, FieldView, Revision};
 use tidings_search::StaticModel;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, RegistryTable, ServerTable, Store, UseTable, VectorTable};
+use tidings_telemetry::Telemetry;
 use tidings_upstream::{
     EraChoice, HttpSpec, InheritEnv, LinkConnector, NetworkReach, ProcessLauncher, ServerSpec, SharedCredential,
     StdioSpec, TransportSpec,
@@ -124,6 +125,7 @@ pub(crate) struct PreparedGateway {
     seal_key: SealKey,
     logins: Option<Logins>,
     policy: Option<Arc<AccessPolicy>>,
+    telemetry: Option<Arc<dyn TelemetrySink>>,
 }
 
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
@@ -250,6 +252,7 @@ pub(crate) fn prepare(
         seal_key: seal_key(data),
         logins,
         policy,
+        telemetry: None,
     })
 }
 
@@ -257,6 +260,16 @@ impl PreparedGateway {
     /// What is recorded of calls and decisions.
     pub(crate) fn audit(&self) -> &tidings_config::AuditSettings {
         &self.config.audit
+    }
+
+    /// Where traces and measures are sent.
+    pub(crate) fn telemetry(&self) -> &tidings_config::TelemetrySettings {
+        &self.config.telemetry
+    }
+
+    /// Somebody exports traces.
+    pub(crate) fn trace(&mut self, telemetry: Option<&Telemetry>) {
+        self.telemetry = telemetry.map(Telemetry::sink);
     }
 
     /// Who asks, where there is one client only.
@@ -354,8 +367,18 @@ impl PreparedGateway {
         let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..settings(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
         let (connector, policy, limits) = (self.connector, self.policy, self.planner.limits.clone());
-        let gateway =
-            Gateway::start(GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits });
+        let telemetry = self.telemetry;
+        let gateway = Gateway::start(GatewayStart {
+            settings,
+            plans,
+            connector,
+            only_client,
+            journal,
+            audit,
+            policy,
+            limits,
+            telemetry,
+        });
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         if let Some(logins) = &self.logins {

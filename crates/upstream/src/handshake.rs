@@ -86,7 +86,7 @@ pub(crate) fn own_meta(introduction: &OwnIntroduction) -> Value {
 fn discover(id: u64, introduction: &OwnIntroduction) -> OutgoingRequest {
     let params = json!({ "_meta": own_meta(introduction) }).to_string();
     let bytes = request(&RawId::from(id), Method::Discover.as_str(), Some(params.as_bytes()));
-    OutgoingRequest { id, method: Method::Discover, bytes, name: None, params: Vec::new() }
+    OutgoingRequest { id, method: Method::Discover, bytes, name: None, params: Vec::new(), trace: None }
 }
 
 /// An introduction that is too long is refused: what it says is kept.
@@ -175,8 +175,14 @@ pub(crate) async fn introduce_legacy(
     })
     .to_string();
     let bytes = request(&RawId::from(INITIALIZE_ID), Method::Initialize.as_str(), Some(params.as_bytes()));
-    let outgoing =
-        OutgoingRequest { id: INITIALIZE_ID, method: Method::Initialize, bytes, name: None, params: Vec::new() };
+    let outgoing = OutgoingRequest {
+        id: INITIALIZE_ID,
+        method: Method::Initialize,
+        bytes,
+        name: None,
+        params: Vec::new(),
+        trace: None,
+    };
     let frame = fits(introduction.within(link.call(outgoing).answer()).await?)?;
     if frame.kind() == FrameKind::Error {
         let ErrorAnswer { code, message } = ErrorAnswer::read(&frame);

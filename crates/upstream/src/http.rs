@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use tidings_proto::{Era, Method, Revision, headers};
+use tidings_proto::{Era, Method, Revision, TraceContext, headers, meta};
 use tidings_wire::{BudgetShare, RawId, assert_outgoing};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -329,6 +329,9 @@ impl HttpLinkShared {
             // `initialize` asks for a new session, so it must not name an old one.
             headers.remove(SESSION);
         }
+        if let Some(trace) = &request.trace {
+            trace_headers(trace, &mut headers);
+        }
         headers
     }
 
@@ -476,6 +479,16 @@ fn question_of(message: &Bytes) -> Option<RawId> {
 /// Whether a message answers a request of the server.
 fn is_answer(message: &Bytes) -> bool {
     tidings_wire::get(message, tidings_wire::ByteSpan::new(0, message.len()), "method").is_none()
+}
+
+/// Says which span a request belongs to, also to those on the way that read no messages.
+pub(crate) fn trace_headers(trace: &TraceContext, headers: &mut HeaderMap) {
+    let state = trace.state.as_deref().map(|state| (meta::TRACE_STATE, state.to_owned()));
+    for (name, value) in [(meta::TRACE_PARENT, trace.parent.to_string())].into_iter().chain(state) {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
 }
 
 /// The header that mirrors the method. That of a vendor's method stands only in the message.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tidings_proto::{LocalName, Method, ServerMessage};
+use tidings_proto::{LocalName, Method, ServerMessage, TraceContext};
 
 use crate::LinkError;
 use crate::call::CallStream;
@@ -22,6 +22,8 @@ pub struct OutgoingRequest {
     pub name: Option<LocalName>,
     /// `Mcp-Param-*` headers, names and decoded values.
     pub params: Vec<(String, String)>,
+    /// The span that it belongs to, for the headers of HTTP; in the bytes it stands already.
+    pub trace: Option<Box<TraceContext>>,
 }
 
 /// A connection to a server.

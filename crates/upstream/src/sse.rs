@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, USER_AGENT};
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::Full;
+use tidings_proto::TraceContext;
 use tidings_sync::Lock;
 use tidings_wire::sse::{SseDecoder, SseEvent};
 use tidings_wire::{BudgetShare, Frame, IncomingMessage, assert_outgoing, unreadable_answer_id};
@@ -25,7 +26,9 @@ use tokio_util::task::TaskTracker;
 use crate::call::call_channel;
 use crate::credential::{HeldCredential, SharedCredential};
 use crate::http::client::{chunk, read_all};
-use crate::http::{AGENT, BOTH, HttpBody, HttpClient, HttpDestination, JSON, LAST_POSTS, POST, configured_headers};
+use crate::http::{
+    AGENT, BOTH, HttpBody, HttpClient, HttpDestination, JSON, LAST_POSTS, POST, configured_headers, trace_headers,
+};
 use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::pace::UnaskedPace;
 use crate::shared_pipe::{SharedPipe, cancellation, excerpt};
@@ -310,8 +313,8 @@ impl SseLinkShared {
     }
 
     /// Posts a call. Its answer comes on the stream, and is waited for there however late the post is answered.
-    async fn post_call(self: Arc<Self>, id: u64, message: Bytes) {
-        let posting = self.post(message);
+    async fn post_call(self: Arc<Self>, id: u64, message: Bytes, trace: Option<Box<TraceContext>>) {
+        let posting = self.post(message, trace.as_deref());
         tokio::pin!(posting);
         let outcome = loop {
             tokio::select! {
@@ -332,16 +335,22 @@ impl SseLinkShared {
     }
 
     /// Posts a message; gives what the server answered it with, if that is a message.
-    async fn post(&self, message: Bytes) -> Result<Bytes, LinkError> {
+    async fn post(&self, message: Bytes, trace: Option<&TraceContext>) -> Result<Bytes, LinkError> {
         let held = self.held();
         // Kept only where it may have to be sent again.
         let again = held.is_some().then(|| message.clone());
-        let mut answer = self.client.send_to(&self.to, self.request(message, held.as_ref())).await?;
+        let traced = |mut request: Request<Full<Bytes>>| {
+            if let Some(trace) = trace {
+                trace_headers(trace, request.headers_mut());
+            }
+            request
+        };
+        let mut answer = self.client.send_to(&self.to, traced(self.request(message, held.as_ref()))).await?;
         if let (Some(credential), Some(message), StatusCode::UNAUTHORIZED) = (&self.credential, again, answer.status())
         {
             // Once, and only with a newer token: it did not read what it refused.
             let newer = credential.another(held.as_ref(), answer.status().as_u16(), answer.headers()).await?;
-            answer = self.client.send_to(&self.to, self.request(message, Some(&newer))).await?;
+            answer = self.client.send_to(&self.to, traced(self.request(message, Some(&newer)))).await?;
         }
         if !answer.status().is_success() {
             return Err(refusal(answer, self.settled.load(Ordering::Relaxed)).await);
@@ -396,7 +405,7 @@ impl Link for SseLink {
             return CallStream::unsent(error);
         }
         shared.on_their_way().insert(request.id, CancellationToken::new());
-        shared.posts.spawn(Arc::clone(shared).post_call(request.id, request.bytes));
+        shared.posts.spawn(Arc::clone(shared).post_call(request.id, request.bytes, request.trace));
         stream
     }
 

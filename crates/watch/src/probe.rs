@@ -48,7 +48,7 @@ impl ProbeLink {
 
     fn call(&self, method: Method, params: &Value) -> CallStream {
         let bytes = request(&RawId::from(7), method.as_str(), Some(params.to_string().as_bytes()));
-        self.link.call(OutgoingRequest { id: 7, method, bytes, name: None, params: Vec::new() })
+        self.link.call(OutgoingRequest { id: 7, method, bytes, name: None, params: Vec::new(), trace: None })
     }
 
     pub(super) async fn ask(&self, method: &str, params: Value) -> Value {

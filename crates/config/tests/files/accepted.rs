@@ -405,3 +405,14 @@ fn every_key_of_telemetry_is_read_and_no_secret_shown() {
     assert!(!format!("{telemetry:?}").contains("hunter2"));
     assert_eq!(toml("").telemetry, Config::default().telemetry);
 }
+
+// reach 7
+#[test]
+fn what_the_page_about_traces_shows_is_accepted() {
+    let page = include_str!("../../../../docs/telemetry.md").replace("COLLECTOR_KEY", "SEARCH_TOKEN");
+    let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        assert!(toml(block).telemetry.otlp.is_some(), "{block}");
+    }
+}

@@ -92,7 +92,8 @@ impl HttpEndpoint {
             _ => None,
         };
         let caller = Caller::Legacy(SessionCaller::with_token(session, received.principal));
-        let exchange = self.gateway.request(caller, frame, method, id);
+        let mut exchange = self.gateway.request(caller, frame, method, id);
+        exchange.came_over_http(|name| received.header(HeaderName::from_static(name)));
         let mut underway =
             AwaitedExchange { http, tasks: &self.tasks, said: None, exchange: Some(CancelSafeExchange::new(exchange)) };
         // The client would rather have a stream at once, so nothing is waited for.

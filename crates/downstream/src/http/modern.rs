@@ -6,6 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use http::Response;
+use http::header::HeaderName;
 use tidings_engine::{Exchange, Reply};
 use tidings_proto::meta::{MetaFault, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
@@ -33,7 +34,8 @@ impl HttpEndpoint {
         let request = ModernRequest { principal: received.principal, connection: None, mirrors };
         match admit_modern(&self.gateway, &request, &frame, meta) {
             Ok(AdmittedRequest { caller, method, tool }) => {
-                let exchange = self.gateway.request_found(caller, frame, method, id, tool);
+                let mut exchange = self.gateway.request_found(caller, frame, method, id, tool);
+                exchange.came_over_http(|name| received.header(HeaderName::from_static(name)));
                 self.respond(exchange).await
             }
             Err(refusal) => {

@@ -263,7 +263,9 @@ impl HttpEndpoint {
         let session =
             session.ok_or_else(|| RequestRefusal::InvalidRequest("the session begins with initialize".into()))?;
         let caller = Caller::Legacy(SessionCaller::with_token(&session, principal));
-        let exchange = self.gateway.request(caller, frame, method, id.clone());
+        let mut exchange = self.gateway.request(caller, frame, method, id.clone());
+        // What the headers of a post say is of the post, which is answered at once.
+        exchange.came_over_http(|_| None);
         let (running, id) = (Arc::clone(client), id.clone());
         client.tasks.spawn(async move {
             tokio::select! {

@@ -108,6 +108,7 @@ fn settings() -> Settings {
         resource_pace: NoticePace { quiet: Duration::ZERO, max_wait: Duration::ZERO },
         poll_interval: long,
         announcements: ListAnnouncements { initially: true, silent: Vec::new() },
+        clients: Default::default(),
         own_links: Default::default(),
         limits: Default::default(),
         parks: Default::default(),

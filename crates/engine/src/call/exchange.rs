@@ -11,6 +11,7 @@ mod redirect;
 mod running;
 mod sending;
 mod skills;
+mod spans;
 mod state;
 mod tasks;
 mod trouble;
@@ -38,6 +39,7 @@ use crate::links::in_flight::Waiter;
 use crate::links::live_link::LiveLink;
 use crate::notify::announce::{Listening, Notice};
 use crate::observe::audit::{CallOutcome, CallTrace};
+use crate::observe::request_span::RequestSpan;
 use crate::plan::limit_desk::LimitDesk;
 use crate::servers::server::Server;
 use crate::subscriptions::Receipt;
@@ -96,6 +98,8 @@ pub struct Exchange {
     followed: Option<Box<FollowedTask>>,
     /// What is to be told of it when it is over, once.
     trace: Option<CallTrace>,
+    /// Its spans, where somebody exports traces.
+    span: Option<Box<RequestSpan>>,
     /// What it counts as for its principal, where that is counted.
     counts_as: Option<Quota>,
     /// Its principal has as much as it may: it is refused when the transport asks for the answer.
@@ -193,6 +197,7 @@ impl Exchange {
         };
         let waiter = Waiter::of(caller.principal(), declared);
         let trace = CallTrace::begin(method);
+        let span = router.runtime.telemetry.as_ref().map(|sink| RequestSpan::begin(sink, &frame, method, &id));
         let (counts_as, over_quota) = match caller.principal().book().map(|book| book.enter_request(method)) {
             None => (None, None),
             Some(Ok(counts_as)) => (counts_as, None),
@@ -213,6 +218,7 @@ impl Exchange {
             parking: None,
             followed: None,
             trace,
+            span,
             counts_as,
             over_quota,
             limited: None,
@@ -316,11 +322,17 @@ impl Exchange {
             Reply::Answer(ClientAnswer { error: Some(code), .. }) => CallOutcome::Refused(*code),
             Reply::Answer(answer) => CallOutcome::Answered(answer.payload.len()),
             Reply::Cancelled => CallOutcome::Cancelled,
+            // A listen is answered by its acknowledgement; what comes after that are changes.
+            Reply::Message(_) if self.method == Method::Listen => {
+                self.end_span(CallOutcome::Answered(0), None);
+                return Some(reply);
+            }
             Reply::Opened | Reply::Message(_) | Reply::Interrupted(_) => return Some(reply),
         };
         self.stage = Stage::Over;
         // Before the client has the answer: its next call finds the place free.
         self.limited = None;
+        self.end_span(outcome, Some(&reply));
         self.end_trace(outcome);
         Some(reply)
     }

@@ -92,7 +92,7 @@ impl RequestRouter {
             }
             // What a server says to one person is about what that person sees, which is looked at over the same link.
             MessageSubject::ListChanged(_) if user.person().is_some() => {}
-            MessageSubject::ListChanged(topic) => server.signalled(topic),
+            MessageSubject::ListChanged(topic) => server.signalled(topic, self.runtime.telemetry.as_deref()),
             MessageSubject::Cancelled => {
                 if let Some((ask, bytes)) = self.take_withdrawn(key, &message) {
                     self.sessions.push_to(ask.client, bytes);

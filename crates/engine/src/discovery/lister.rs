@@ -101,7 +101,8 @@ impl Lister<'_> {
         }
         let id = (self.mint)();
         let bytes = request(&RawId::from(id), kind.method(), Some(params.to_string().as_bytes()));
-        let outgoing = OutgoingRequest { id, method: Method::List(kind), bytes, name: None, params: Vec::new() };
+        let outgoing =
+            OutgoingRequest { id, method: Method::List(kind), bytes, name: None, params: Vec::new(), trace: None };
         match tokio::time::timeout(PAGE, self.link.call(outgoing).answer()).await {
             Ok(answer) => answer,
             Err(_) => {

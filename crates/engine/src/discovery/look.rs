@@ -14,6 +14,7 @@ use crate::discovery::ListDiscovery;
 use crate::discovery::lister::{LIST_BUDGET, Lister};
 use crate::links::link_watch::trouble_of;
 use crate::links::live_link::LiveLink;
+use crate::observe::change_spans::LookSpan;
 use crate::observe::meters::Outcome;
 use crate::servers::offer_screen::ListedFor;
 use crate::servers::server::Server;
@@ -32,6 +33,26 @@ impl Server {
         schedule: &mut RefreshSchedule,
         first: bool,
     ) -> Result<(), LinkError> {
+        let telemetry = discovery.runtime.telemetry.as_deref();
+        let span = telemetry.map(|sink| LookSpan::begin(sink, &mut self.lists.signals.lock()));
+        let looked = self.look_within(discovery, live, look, (lists, schedule), first, span.as_ref()).await;
+        if let (Some(sink), Some(span)) = (telemetry, span) {
+            let kinds: Vec<&str> = look.marks.iter().map(|(kind, _)| kind.method()).collect();
+            let reason = look.marks.iter().next().map_or("", |(_, mark)| mark.reason.as_str());
+            span.end(sink, &self.plan.name, kinds.join(" "), reason, looked.is_err());
+        }
+        looked
+    }
+
+    async fn look_within(
+        &self,
+        discovery: &Arc<ListDiscovery>,
+        live: &LiveLink,
+        look: &BegunLook,
+        (lists, schedule): (&mut [OfferList; 4], &mut RefreshSchedule),
+        first: bool,
+        span: Option<&LookSpan>,
+    ) -> Result<(), LinkError> {
         // Cheap: the items are shared, and only vectors are copied.
         let before = lists.clone();
         let occasion = self.examine(discovery, live, look, lists, schedule).await?;
@@ -40,7 +61,9 @@ impl Server {
         let differs = |(old, new): (&OfferList, &OfferList)| !old.says_the_same(new) || !old.has_same_details(new);
         // The first look is committed also when nothing differs: the commit marks the server as ready.
         if first || before.iter().zip(&*lists).any(differs) {
-            discovery.publish(self, self.offer(live, lists.clone()), Arc::clone(&live.hello), &occasion);
+            let span = span.map(LookSpan::context);
+            let (offer, hello) = (self.offer(live, lists.clone()), Arc::clone(&live.hello));
+            discovery.publish(self, offer, hello, &occasion, span.as_ref());
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::client::session::Viewer;
 use crate::discovery::ListDiscovery;
 use crate::links::live_link::promised;
 use crate::notify::ListNotifier;
+use crate::observe::telemetry::TelemetrySink;
 use crate::plan::{Isolation, Source};
 use crate::servers::server::Server;
 
@@ -35,10 +36,13 @@ impl Server {
     }
 
     /// The server says that lists have changed. However many such words there are, one line per look says so.
-    pub(crate) fn signalled(&self, topic: Topic) {
+    pub(crate) fn signalled(&self, topic: Topic, telemetry: Option<&dyn TelemetrySink>) {
         self.meters.signal(topic);
         if self.refresh().signal(topic.lists(), Instant::now()) {
             tracing::info!(server = %self.plan.name, notification = topic.notification(), "received");
+            if let Some(sink) = telemetry {
+                self.lists.signals.lock().signalled(sink, &self.plan.name, topic);
+            }
         }
         // Once per link, or a chatty server would fill the log.
         if !self.announces(topic) && self.is_news(topic) {

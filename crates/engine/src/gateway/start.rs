@@ -9,6 +9,7 @@ use tidings_upstream::LinkConnector;
 
 use crate::observe::audit::AuditTrail;
 use crate::observe::journal::Journal;
+use crate::observe::telemetry::TelemetrySink;
 use crate::plan::limit_desk::LimitDesk;
 use crate::plan::{ServerPlan, Settings};
 
@@ -30,12 +31,14 @@ pub struct GatewayStart {
     pub policy: Option<Arc<AccessPolicy>>,
     /// How often people may use what, where that is limited.
     pub limits: Option<Arc<LimitDesk>>,
+    /// Is told of every span, where somebody exports traces.
+    pub telemetry: Option<Arc<dyn TelemetrySink>>,
 }
 
 impl GatewayStart {
     /// A start for any number of clients, of which nobody is told.
     pub fn new(settings: Settings, plans: Vec<ServerPlan>, connector: LinkConnector) -> Self {
-        let (only_client, journal, audit, policy, limits) = Default::default();
-        Self { settings, plans, connector, only_client, journal, audit, policy, limits }
+        let (only_client, journal, audit, policy, limits, telemetry) = Default::default();
+        Self { settings, plans, connector, only_client, journal, audit, policy, limits, telemetry }
     }
 }

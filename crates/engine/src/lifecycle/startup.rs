@@ -120,6 +120,6 @@ impl ServerLifecycle {
         let touched = touched(None, Some(&offer));
         let occasion =
             CommitOccasion { at: std::time::Instant::now(), touched, signalled: Default::default(), held_by: None };
-        self.discovery.publish(server, offer, Arc::clone(&startup.live.hello), &occasion);
+        self.discovery.publish(server, offer, Arc::clone(&startup.live.hello), &occasion, None);
     }
 }

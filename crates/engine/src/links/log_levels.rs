@@ -64,8 +64,14 @@ impl OpenLinks {
         let id = self.in_flight.mint();
         let params = format!("{{\"level\":\"{}\"}}", level.as_str());
         let bytes: Bytes = request(&RawId::from(id), Method::SetLevel.as_str(), Some(params.as_bytes()));
-        let call =
-            live.link.call(OutgoingRequest { id, method: Method::SetLevel, bytes, name: None, params: Vec::new() });
+        let call = live.link.call(OutgoingRequest {
+            id,
+            method: Method::SetLevel,
+            bytes,
+            name: None,
+            params: Vec::new(),
+            trace: None,
+        });
         let limit = self.runtime.settings.timeout;
         self.runtime.spawn(async move {
             // Not heeded: a server that refuses the level logs what it likes, and messages are filtered anyway.

@@ -22,6 +22,6 @@ impl OpenLinks {
         }
         let id = self.in_flight.mint();
         let bytes = request(&RawId::from(id), method.as_str(), Some(params.to_string().as_bytes()));
-        OutgoingRequest { id, method, bytes, name, params: Vec::new() }
+        OutgoingRequest { id, method, bytes, name, params: Vec::new(), trace: None }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::deliveries::Deliveries;
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
-use tidings_proto::{Era, meta, notifications};
+use tidings_proto::{Era, TraceContext, meta, notifications};
 use tidings_wire::{
     ByteSpan, Digest, Frame, ObjectEdit, Patch, RawId, elements, encode_string, notification, string_at,
 };
@@ -23,7 +23,9 @@ use crate::client::session::{Caller, Session};
 use crate::notify::ListNotifier;
 use crate::notify::listeners::Listed;
 use crate::notify::summary::{self, Basis, SummaryCursors};
+use crate::observe::change_spans::{self, CommitSpans};
 use crate::observe::status::Catalogue;
+use crate::observe::telemetry::OpenSpan;
 use crate::servers::server::Server;
 use crate::subscriptions::Receipt;
 
@@ -33,11 +35,18 @@ pub(crate) struct Announcements {
     told: SummaryCursors,
     /// For people to see.
     pub(super) deliveries: Deliveries,
+    /// For whoever exports traces.
+    commits: CommitSpans,
 }
 
 impl Default for Announcements {
     fn default() -> Self {
-        Self { ledger: Ledger::default(), told: SummaryCursors::default(), deliveries: Deliveries::new(Instant::now()) }
+        Self {
+            ledger: Ledger::default(),
+            told: SummaryCursors::default(),
+            deliveries: Deliveries::new(Instant::now()),
+            commits: CommitSpans::default(),
+        }
     }
 }
 
@@ -152,8 +161,15 @@ impl ListNotifier {
         Listening { notifier: Arc::clone(self), follower, bell, receipt, follows: false, tasks, listed, person }
     }
 
-    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice.
-    pub(crate) fn commit(&self, occasion: &CommitOccasion, change: impl FnOnce(&mut Catalogue)) -> Committed {
+    /// Commits a change of the catalogue: then it can be read, and everybody whose view it changed is owed a notice. `cause`: the span of
+    /// what led to it.
+    pub(crate) fn commit(
+        &self,
+        cause: Option<&TraceContext>,
+        occasion: &CommitOccasion,
+        change: impl FnOnce(&mut Catalogue),
+    ) -> Committed {
+        let span = self.runtime.telemetry.as_deref().map(|sink| (sink, OpenSpan::begin(sink, cause)));
         let (bells, own, number, states) = {
             let mut announcements = self.announcements();
             let old = Arc::clone(&self.catalogue.current().snapshot);
@@ -167,6 +183,14 @@ impl ListNotifier {
             // Most commits only say how servers are.
             let is_change = !occasion.touched.is_empty() || changed != [0; 3];
             let number = is_change.then(|| announcements.deliveries.committed(occasion.at, millis(), &done, changed));
+            if let Some((_, span)) = span.as_ref().filter(|_| is_change) {
+                let mut topics = occasion.touched;
+                Topic::ALL
+                    .into_iter()
+                    .filter(|topic| changed[*topic as usize] != 0)
+                    .for_each(|topic| topics.insert(topic));
+                announcements.commits.committed(occasion.at, topics, span.context.parent);
+            }
             let Announcements { ledger, told, .. } = &mut *announcements;
             // Whoever is owed nothing has seen the new state as good as the old one, and needs no summary of it.
             told.commit(Arc::clone(&old), |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
@@ -176,6 +200,9 @@ impl ListNotifier {
         bells.iter().for_each(FollowerBell::ring);
         if let Some(number) = number {
             self.departures.lock().committed(&states.0, &states.1, number);
+            if let Some((sink, span)) = span {
+                change_spans::committed(sink, span, number);
+            }
         }
         let has_own_listens = own.iter().any(|bell| matches!(bell, FollowerBell::Listen(_)));
         let session = |bell| match bell {
@@ -303,7 +330,7 @@ impl ListNotifier {
     }
 
     fn deliver_lists(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
-        let (topics, basis) = {
+        let (topics, basis, causes) = {
             let mut announcements = self.announcements();
             // Settled here, though the bytes are written a moment later: every caller hands them to a transport that
             // keeps them until they are written.
@@ -321,8 +348,19 @@ impl ListNotifier {
             announcements.deliveries.told(follower, delivery.topics, changes, now);
             // A commit takes this lock too, so this is the state that the ledger speaks of.
             let now = Arc::clone(&self.catalogue.current().snapshot);
-            (delivery.topics, announcements.told.deliver(follower, &now))
+            let causes = self.runtime.telemetry.as_ref().map(|sink| {
+                let commits = |topic: Topic| {
+                    delivery.since[topic as usize].map(|since| announcements.commits.since(topic, since.commit))
+                };
+                (sink, Topic::ALL.map(|topic| commits(topic).unwrap_or_default()))
+            });
+            (delivery.topics, announcements.told.deliver(follower, &now), causes)
         };
+        if let Some((sink, causes)) = causes {
+            for (topic, commits) in Topic::ALL.into_iter().zip(causes).filter(|(topic, _)| topics.contains(*topic)) {
+                change_spans::delivered(sink, topic, era, follower.0, commits);
+            }
+        }
         topics.iter().map(|topic| Notice::List(topic, self.summary(&basis, topic))).collect()
     }
 

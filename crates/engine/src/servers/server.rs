@@ -20,6 +20,7 @@ use crate::links::link_table::ServerInstance;
 use crate::links::link_watch::LinkWatch;
 use crate::links::live_link::{LiveLink, promised};
 use crate::observe::catalogue_store::CatalogueStore;
+use crate::observe::change_spans::SignalSpans;
 use crate::observe::meters::ServerMeters;
 use crate::observe::remarks::Remarks;
 use crate::observe::status::{ServerState, ServerStatus};
@@ -67,6 +68,8 @@ pub(crate) struct ListFreshness {
     pub(crate) signal: Notify,
     /// The number of the last listing that is done.
     pub(crate) listed: watch::Sender<u64>,
+    /// What it signalled since the last look, where somebody exports traces.
+    pub(crate) signals: Lock<SignalSpans>,
 }
 
 /// What a server announces of its lists over its link.
@@ -103,6 +106,7 @@ impl Server {
                 fresh_until: Lock::default(),
                 signal: Notify::new(),
                 listed: watch::Sender::new(0),
+                signals: Lock::default(),
             },
             screen: OfferScreen::default(),
             announced: AnnouncedLists::default(),

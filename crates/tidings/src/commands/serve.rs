@@ -27,7 +27,7 @@ use crate::page::{self, PageParts, PageServer};
 use crate::registry_care::RegistryCare;
 use crate::server_log::LogTail;
 use crate::weight::ToolNames;
-use crate::{ending, feed, limits, logging, reload, secret, server_card, session_archive, settings, wiring};
+use crate::{ending, feed, limits, logging, reload, secret, server_card, session_archive, settings, telemetry, wiring};
 use banner::WantedToken;
 
 /// How long a process that is about to leave may hold the store.
@@ -111,7 +111,9 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let log = feed::log(store.clone());
     let notify = OutboundHooks::new(log.clone(), OutboundTable::new(&store));
     inputs.notify = Some(notify.clone());
-    let prepared = wiring::prepare(cli, inputs, Some(&data))?;
+    let mut prepared = wiring::prepare(cli, inputs, Some(&data))?;
+    let telemetry = telemetry::start(prepared.telemetry());
+    prepared.trace(telemetry.as_ref());
     let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());
     let (consent, entries, desk) = (prepared.consent(), prepared.entries(), CallDesk::default());
     let hooks = tidings_admin::hooks(prepared.hooks());
@@ -197,6 +199,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         entries: Some(entries),
         desk,
         hooks: Some(notify.clone()),
+        telemetry: telemetry.clone(),
         clients: access.clients.clone(),
         rules: crate::policy::of_text,
     };
@@ -216,6 +219,10 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     gateway.shutdown().await;
     if let Some(logins) = logins {
         logins.close().await;
+    }
+    // After the gateway is: its last requests are told, too.
+    if let Some(telemetry) = telemetry {
+        telemetry.close().await;
     }
     // Before the log is: what it still gives is told by the next process.
     notify.close().await;

@@ -52,12 +52,29 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
             );
         }
     }
+    print_telemetry(&status["telemetry"]);
     status["notify"].as_array().into_iter().flatten().for_each(print_notify);
     println!("  configuration  {}", text("config").unwrap_or("none"));
     if let Some(error) = text("config_error") {
         println!("\nThe configuration file has errors, so the one before is in use:\n{error}");
     }
     Ok(())
+}
+
+/// Where traces and measures are sent, if they are.
+fn print_telemetry(telemetry: &Value) {
+    let line = |key: &str| crate::plain_text::line(telemetry[key].as_str().unwrap_or_default());
+    let dropped = match telemetry["dropped"].as_u64() {
+        Some(0) | None => String::new(),
+        Some(dropped) => format!(", {dropped} dropped"),
+    };
+    match telemetry["state"].as_str() {
+        None => {}
+        Some("fine") => {
+            println!("  telemetry      {}: {} spans sent{dropped}", line("endpoint"), telemetry["exported"])
+        }
+        Some(_) => println!("  telemetry      {} takes nothing{dropped}: {}", line("endpoint"), line("error")),
+    }
 }
 
 /// A URL that is told of changes.

@@ -16,7 +16,7 @@ use crate::registry_care::RegistryCare;
 use crate::trust::Untrusted;
 use crate::weight::ToolNames;
 use crate::wiring::{GatewayInputs, PreparedGateway};
-use crate::{ending, feed, logging, reload, settings, standard, wiring};
+use crate::{ending, feed, logging, reload, settings, standard, telemetry, wiring};
 
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -78,6 +78,8 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
+    let telemetry = telemetry::start(prepared.telemetry());
+    prepared.trace(telemetry.as_ref());
     let (copies, entries) = (RegistryTable::new(&store), prepared.entries());
     let log = feed::log(store);
     let (registry, logins) = (prepared.registry(), prepared.logins());
@@ -103,6 +105,9 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     stop.cancel();
     let _ = reloading.await;
     let _ = caring.await;
+    if let Some(telemetry) = telemetry {
+        telemetry.close().await;
+    }
     registry.close().await;
     if let Some(logins) = logins {
         logins.close().await;

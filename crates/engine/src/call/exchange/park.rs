@@ -170,6 +170,8 @@ impl Exchange {
             followed: self.followed.take(),
             // Each request of the client is recorded with its own answer: this one with its questions, a later one with the result.
             trace: None,
+            // So is its span: that of the request to the server ends with the questions.
+            span: None,
             // It goes on to count: its server still works on it.
             counts_as: self.counts_as.take(),
             limited: self.limited.take(),

@@ -10,6 +10,7 @@ use tidings_proto::{Era, ListKind, Method, ServerMessage, code};
 use tidings_upstream::{CallEvent, LinkError};
 use tidings_wire::{Frame, FrameKind, get};
 
+use super::spans::note;
 use super::{Exchange, Repetition, Reply, Stage, TakenByServer, Trouble};
 use crate::call::relay::Relay;
 
@@ -77,6 +78,9 @@ impl Exchange {
                 return if Instant::now() < deadline || self.has_more_time() { Ok(None) } else { self.timed_out() };
             }
         };
+        if let Some(span) = &mut self.span {
+            note(span, &event);
+        }
         match event {
             CallEvent::Accepted => {
                 calling.accepted = true;

@@ -83,6 +83,7 @@ impl Exchange {
 
     /// Sends the request of a call that has its id, unless it was cancelled before.
     pub(super) fn send(&mut self) -> Option<Reply> {
+        let trace = self.trace_request();
         let Stage::Calling(calling) = &self.stage else { return None };
         let Calling { routed, live, call, state, task, .. } = &**calling;
         let revision = live.hello.revision;
@@ -119,7 +120,12 @@ impl Exchange {
         };
         let page = self.page_of_skills();
         let cursor = page.as_ref().map_or(StateChange::Keep, SkillsPage::change);
-        let changes = RequestChanges { task: task.change(self.method, revision.era()), cursor, ..changes };
+        let changes = RequestChanges {
+            task: task.change(self.method, revision.era()),
+            cursor,
+            trace: trace.as_deref(),
+            ..changes
+        };
         let outcome = self.followed.as_ref().and_then(|followed| followed.outcome.as_ref());
         let (frame, method) = match outcome {
             Some(frame) => (frame, Method::Task(TaskMethod::Result)),
@@ -133,6 +139,7 @@ impl Exchange {
             bytes,
             name: method.name_param().map(|_| routed.target.local.clone()),
             params: self.mirrored(routed, revision.era()),
+            trace,
         };
         // Under the waiter's lock: a cancellation comes either before this, and nothing is sent, or after it, and finds
         // a call to cancel (edges G13).

@@ -16,6 +16,9 @@ impl Exchange {
         self.router.links.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
         let seconds = calling.silent_for.as_secs();
+        if let Some(span) = &mut self.span {
+            span.timed_out();
+        }
         self.leave_ghost();
         Err(RequestRefusal::TimedOut { server, seconds })
     }
@@ -76,6 +79,7 @@ impl Drop for Exchange {
             }
             self.leave_ghost();
         }
+        self.end_span(CallOutcome::Abandoned, None);
         self.end_trace(CallOutcome::Abandoned);
         if let (Some(quota), Some(book)) = (self.counts_as, self.caller.principal().book()) {
             book.leave(quota);
