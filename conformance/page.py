@@ -20,8 +20,8 @@ from first_command import FirstCommand
 
 HERE = Path(__file__).parent
 SCREENS = ["/", "/changes/1", "/clients", "/follows", "/servers", "/servers/listed", "/add", "/tools", "/tools/listed/search", "/approvals", "/calls", "/connect"]
-#: So long after it was told, a client that did not list again is ignoring.
-IGNORING_SECONDS = 60
+#: After so many calls since it was told, a client that did not list again is deaf.
+DEAF_CALLS = 3
 HOSTILE = [
     "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"><svg onload=alert(1)>", "' onmouseover='alert(1)",
     "</title><script>alert(1)</script>", "</textarea><iframe src=//evil.test>", "<!--", "]]>", "{{7*7}}", "${7*7}",
@@ -153,6 +153,11 @@ class Client:
     def list(self) -> None:
         self.post("tools/list", {}, 2)
 
+    def call(self, name: str) -> None:
+        """As often as it takes a client that does not list to be deaf."""
+        for number in range(DEAF_CALLS):
+            self.post("tools/call", {"name": name, "arguments": {}}, 40 + number)
+
     def leave(self) -> None:
         urllib.request.urlopen(urllib.request.Request(f"{self.gateway.base}/mcp", headers=self.headers(), method="DELETE"), timeout=20)
 
@@ -221,7 +226,7 @@ class Story:
             tab.until(f"document.querySelectorAll('#feed .row').length === {count}", "the change is shown")
             tab.until("document.querySelector('[data-told]')?.textContent.includes('told 2 of 2')", "who was told")
             assert words in tab.ask(shown)[0], tab.ask(shown)
-        self.first_told_at = time.monotonic()
+        self.first_idle = idle
         listing.list()
         assert tab.ask("window.marker") == "the same page"
         tab.ask("window.before = true; document.querySelector('#feed .row a.seq').click()")
@@ -240,14 +245,12 @@ class Story:
         self.tab.until("document.getElementById('live').textContent.includes('live')", "the stream is open")
         client = Client(self.gateway, "attentive")
         client.list()
-        self.deaf_since = None
-        self.ignoring = Client(self.gateway, "ignoring-client")
-        self.ignoring.list()
+        self.deaf = Client(self.gateway, "deaf-client")
+        self.deaf.list()
         self.attentive = client
         self.tab.ask("window.marker = 'the same page'")
         self.change("Search the code and the history.")
-        self.told_at = time.monotonic()
-        eventually("both are told", lambda: client.told >= 2 and self.ignoring.told >= 2)
+        eventually("both are told", lambda: client.told >= 2 and self.deaf.told >= 2)
         client.list()
         self.tab.until("!document.getElementById('pill').hidden", "the pill counts")
         self.tab.key(".")
@@ -261,31 +264,31 @@ class Story:
     def numbers_of_deliveries_change_in_their_place(self) -> None:
         self.tab.go(f"{self.base}/changes/1")
         text = self.tab.text()
-        assert "told 2 of 2" in text and "attentive" in text and "ignoring-client" in text, text
+        assert "told 2 of 2" in text and "attentive" in text and "deaf-client" in text, text
         # A change that nobody was told of yet, looked at while it is told.
         self.tab.go(f"{self.base}/clients")
         self.tab.until("document.querySelector('[data-client]') !== null", "clients")
         own = self.gateway.api("/clients")["clients"]
         state = {client["name"]: client["state"] for client in own}
-        assert state["attentive"] == "current" and state["ignoring-client"] in ("told", "ignoring"), state
+        assert state["attentive"] == "heard" and state["deaf-client"] == "waiting", state
         self.tab.ask("window.marker = 'the same page'")
         number = next(client["id"] for client in own if client["name"] == "attentive")
         self.change()
-        self.tab.until(f"document.querySelector('[data-client=\"{number}\"]').textContent.includes('told')", "it was told")
+        self.tab.until(f"document.querySelector('[data-client=\"{number}\"]').textContent.includes('waiting')", "it was told")
         self.attentive.list()
-        self.tab.until(f"document.querySelector('[data-client=\"{number}\"]').textContent.includes('current')", "it listed")
+        self.tab.until(f"document.querySelector('[data-client=\"{number}\"]').textContent.includes('heard')", "it listed")
         assert self.tab.ask("window.marker") == "the same page"
 
     def the_ledger_agrees_with_what_clients_received(self) -> None:
         before = {client["name"]: client["notices"] for client in self.gateway.api("/clients")["clients"]}
-        heard = {"attentive": self.attentive.told, "ignoring-client": self.ignoring.told}
+        heard = {"attentive": self.attentive.told, "deaf-client": self.deaf.told}
         for _ in range(5):
             seq = self.change()
             eventually("told", lambda: self.gateway.api(f"/changes/{seq}/deliveries")["told"] == 2)
         after = {client["name"]: client["notices"] for client in self.gateway.api("/clients")["clients"]}
-        now = {"attentive": self.attentive.told, "ignoring-client": self.ignoring.told}
+        now = {"attentive": self.attentive.told, "deaf-client": self.deaf.told}
         for name in heard:
-            eventually(f"{name} heard all", lambda: (self.attentive if name == "attentive" else self.ignoring).told - heard[name] == 5)
+            eventually(f"{name} heard all", lambda: (self.attentive if name == "attentive" else self.deaf).told - heard[name] == 5)
             assert after[name] - before[name] == 5, (name, before, after, now)
 
     def a_page_is_small_and_asks_nobody_else(self) -> None:
@@ -399,7 +402,7 @@ class Story:
                 for (let at = from; at < to; at += 50) {
                     const change = each => ({ seq: last + 1 + each, server: 'listed', kind: 'tools', severity: 'wording', names: ['search', `tool ${each}`] });
                     stream.onmessage({ data: JSON.stringify(Array.from({ length: 50 }, (_, each) => change(at + each))) });
-                    const words = at % 100 ? ['wait', '◐ told', `told ${at} s ago of tools`] : ['suspect', '◆ ignoring', 'told 61 s ago of tools, and did not list since'];
+                    const words = at % 100 ? ['wait', '◐ waiting', `told ${at} s ago of tools, and did not list yet`] : ['suspect', '◆ deaf', 'told 61 s ago of tools, and did not list since'];
                     stream.onmessage({ data: JSON.stringify({ told: { [`${at}-tools`]: `told ${at}` }, clients: { [known]: words } }) });
                 } }; send(0, 100); window.moved = 0;
                 new PerformanceObserver(list => list.getEntries().forEach(entry => { moved += entry.value; })).observe({ type: 'layout-shift' }); 0""")
@@ -497,7 +500,7 @@ class Story:
     def a_call_from_an_outdated_list_is_marked(self) -> None:
         self.change("Search, as the client knows it.")
         self.attentive.list()
-        eventually("listed", lambda: any(c["name"] == "attentive" and c["state"] == "current" for c in self.gateway.api("/clients")["clients"]))
+        eventually("listed", lambda: any(c["name"] == "attentive" and c["state"] == "heard" for c in self.gateway.api("/clients")["clients"]))
         self.attentive.post("tools/call", {"name": "search", "arguments": {}}, 31)
         self.change("Search, as it is in force.")
         self.attentive.post("tools/call", {"name": "search", "arguments": {}}, 32)
@@ -769,30 +772,29 @@ class Story:
         self.tab.show()
         self.tab.go(self.gateway.link())
 
-    def whoever_was_told_and_did_not_list_is_ignoring(self) -> None:
+    def whoever_was_told_and_only_calls_is_deaf(self) -> None:
         self.tab.go(f"{self.base}/clients")
-        own = next(client for client in self.gateway.api("/clients")["clients"] if client["name"] == "ignoring-client")
+        own = next(client for client in self.gateway.api("/clients")["clients"] if client["name"] == "deaf-client")
         place = f"document.querySelector('[data-client=\"{own['id']}\"]')?.textContent"
-        deadline = max(time.monotonic(), self.told_at + IGNORING_SECONDS) + 20
-        while "ignoring" not in (self.tab.ask(place) or ""):
-            assert time.monotonic() < deadline, self.tab.text()
-            time.sleep(0.2)
-        assert time.monotonic() >= self.told_at + IGNORING_SECONDS - 2
+        assert "waiting" in (self.tab.ask(place) or ""), self.tab.text()
+        self.deaf.call("search")
+        self.tab.until(f"{place}.includes('deaf')", "it called and did not list")
         assert "did not list since" in self.tab.text()
         command = [self.gateway.tidings, "--data", self.gateway.data, "clients"]
-        assert "◆ ignoring" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        self.ignoring.list()
-        self.tab.until(f"{place}.includes('current')", "it lists again")
+        assert "◆ deaf" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        self.deaf.list()
+        self.tab.until(f"{place}.includes('heard')", "it lists again")
 
-    def the_first_client_that_did_not_list_again_is_shown_as_ignoring(self) -> None:
-        tab, deadline = self.first_tab, max(time.monotonic(), self.first_told_at + IGNORING_SECONDS) + 20
+    def the_first_client_that_did_not_list_again_is_shown_as_deaf(self) -> None:
+        tab, deadline = self.first_tab, time.monotonic() + 20
+        self.first_idle.call("mine")
         tab.show()
         row = "[...document.querySelectorAll('#clients tr')].find(row => row.innerText.includes('lists-never-again'))?.innerText ?? ''"
-        while "◆ ignoring" not in tab.ask(row):
+        while "◆ deaf" not in tab.ask(row):
             assert time.monotonic() < deadline, tab.text()
             time.sleep(0.2)
         assert "did not list since" in tab.ask(row), tab.ask(row)
-        assert tab.ask(row.replace("lists-never-again", "lists-again")).startswith("● current"), tab.text()
+        assert tab.ask(row.replace("lists-never-again", "lists-again")).startswith("● heard"), tab.text()
         self.first.end()
         self.tab.command("Target.closeTarget", targetId=tab.target)
         self.tab.show()

@@ -10,16 +10,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_engine::{ClientStanding, Gateway, StandingClient};
-use tidings_proto::{Era, Topic};
+use tidings_engine::{ClientStanding, DEAF_CALLS, Gateway, StandingClient};
+use tidings_proto::Topic;
 
 use crate::query_fault::QueryFault;
 use crate::{AdminShared, problem};
 
 /// How many events of a client, and clients of a change, are given.
 const MOST: usize = 1_000;
-/// The words of the states.
-const STATES: [&str; 7] = ["current", "owed", "told", "ignoring", "deaf", "silent", "unknown"];
 
 pub(crate) async fn list(
     State(admin): State<AdminShared>,
@@ -27,7 +25,7 @@ pub(crate) async fn list(
 ) -> Response {
     let mut all = clients(&admin.gateway);
     if let Some(state) = params.get("state") {
-        if !STATES.contains(&state.as_str()) {
+        if !ClientStanding::ALL.iter().any(|standing| standing.as_str() == state) {
             return problem(StatusCode::BAD_REQUEST, &QueryFault::ClientState(state.clone()).to_string());
         }
         if let Some(clients) = all["clients"].as_array_mut() {
@@ -147,14 +145,20 @@ fn one(standing: &StandingClient) -> Value {
     let list = |topic: Topic| {
         let [told, listed] = [standing.told, standing.listed].map(|all| all[topic as usize].map(time));
         let outdated = standing.outdated.iter().any(|(old, _)| *old == topic);
-        json!({ "list": topic.as_str(), "told": told, "listed": listed, "outdated": outdated })
+        let (state, calls) = (standing.lists[topic as usize].as_str(), standing.calls[topic as usize]);
+        json!({
+            "list": topic.as_str(),
+            "state": state,
+            "told": told,
+            "commit": standing.commits[topic as usize],
+            "listed": listed,
+            "outdated": outdated,
+            "calls_since": calls,
+        })
     };
     json!({
         "id": client.id,
-        "kind": match client.revision.era() {
-            Era::Legacy => "session",
-            Era::Modern => "listen",
-        },
+        "kind": client.by.as_str(),
         "name": client.name,
         "principal": client.principal,
         "revision": client.revision.as_str(),
@@ -173,15 +177,36 @@ pub fn client_reason(standing: &StandingClient) -> String {
     let old = old.join(", ");
     let told = standing.outdated.iter().map(|(_, ago)| ago.as_secs()).max().unwrap_or_default();
     match standing.standing {
-        ClientStanding::Current if standing.notices == 0 => "nothing changed for it".to_owned(),
-        ClientStanding::Current => "listed after everything that it was told".to_owned(),
+        ClientStanding::Heard if standing.notices == 0 => "nothing changed for it".to_owned(),
+        ClientStanding::Heard => "listed after everything that it was told".to_owned(),
         ClientStanding::Owed => format!("owed a notice for {owed} s"),
-        ClientStanding::Told => format!("told {told} s ago of {old}"),
-        ClientStanding::Ignoring => format!("told {told} s ago of {old}, and did not list since"),
-        ClientStanding::Deaf => format!("owed a notice for {owed} s: it has no open stream, or does not read it"),
+        ClientStanding::Waiting => format!("told {told} s ago of {old}, and did not list yet"),
+        ClientStanding::Deaf => deaf(standing),
+        ClientStanding::Unreached => format!("owed a notice for {owed} s: it has no open stream, or does not read it"),
+        ClientStanding::Sent if standing.notices == 0 => "on the channel; nothing changed for it".to_owned(),
+        ClientStanding::Sent => "sent on the channel, which says nothing about who read it".to_owned(),
+        ClientStanding::NotAsking => {
+            "asks for lists, and not to be told of their changes (subscriptions/listen)".to_owned()
+        }
         ClientStanding::Silent => "its revision is told of nothing ([notifications] suppress)".to_owned(),
         ClientStanding::Unknown => {
             "it asked for no list since it is counted, or its lists can not be told from another client's".to_owned()
         }
     }
+}
+
+/// Why a client counts as deaf: the lists that it used, or left alone, since it was told.
+fn deaf(standing: &StandingClient) -> String {
+    let is_deaf = |topic: &Topic| standing.lists[*topic as usize] == ClientStanding::Deaf;
+    let lists: Vec<Topic> = standing.outdated.iter().map(|(topic, _)| *topic).filter(is_deaf).collect();
+    let ago = standing.outdated.iter().filter(|(topic, _)| is_deaf(topic)).map(|(_, ago)| ago.as_secs()).max();
+    let names: Vec<&str> = lists.iter().map(|topic| topic.as_str()).collect();
+    let calls = lists.iter().map(|topic| standing.calls[*topic as usize]).max().unwrap_or_default();
+    let calls = match calls {
+        0 => String::new(),
+        1 => "; it called once since".to_owned(),
+        calls if calls < DEAF_CALLS => format!("; it called {calls} times since"),
+        calls => format!("; it called {calls} times or more since"),
+    };
+    format!("told {} s ago of {}, and did not list since{calls}", ago.unwrap_or_default(), names.join(", "))
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use tidings_engine::{AccessPolicy, CALL_ENDS, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
+use tidings_engine::{
+    AccessPolicy, CALL_ENDS, ClientStanding, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic,
+};
 use tidings_proto::ListKind;
 
 use crate::{AdminShared, notify, telemetry};
@@ -22,6 +24,7 @@ pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse 
     let (measures, books) = (admin.gateway.measures(), admin.clients.books());
     let (policy, limits) = (admin.gateway.policy(), admin.gateway.over_limits());
     let mut text = render(&measures, &books, policy.as_deref(), &limits);
+    clients(&mut text, &admin.gateway.standing_counts());
     notify::measures(&mut text, admin.hooks.as_ref());
     telemetry::measures(&mut text, admin.telemetry.as_ref());
     ([(header::CONTENT_TYPE, FORMAT)], text.0)
@@ -66,6 +69,14 @@ fn render(
     tried_rules(&mut out, policy);
     over_limits(&mut out, limits);
     out
+}
+
+/// How clients stand to what changed.
+fn clients(out: &mut MetricsText, counts: &[(ClientStanding, usize)]) {
+    out.family("tidings_clients", "gauge", "Clients by how they stand to what they were told of changed lists.");
+    for (standing, count) in counts {
+        out.sample("tidings_clients", &[("state", &standing.as_str())], count);
+    }
 }
 
 /// How often limits of `[limits]` were over.

@@ -32,7 +32,9 @@ pub(crate) enum QueryFault {
     #[error("severity: \"{0}\" is none; there are suspect, breaking, wording and quiet")]
     Severity(String),
     /// No state of a client.
-    #[error("state: \"{0}\" is none; there are current, owed, told, ignoring, deaf, silent and unknown")]
+    #[error(
+        "state: \"{0}\" is none; there are heard, owed, waiting, deaf, unreached, sent, not asking, silent and unknown"
+    )]
     ClientState(String),
     /// Not the number of a client either.
     #[error("client: \"{0}\" is not the number of a client")]

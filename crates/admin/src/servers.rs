@@ -163,6 +163,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
             "disabled": state.servers.iter().filter(|entry| !entry.enabled).count(),
         },
         "sessions": admin.gateway.connected_count(),
+        "clients": clients_by_state(&admin),
         "requests_in_flight": admin.gateway.in_flight(),
         "displaced_tools": displaced(&admin.gateway),
         "quotas": quotas(&admin),
@@ -175,6 +176,12 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
 
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// How many clients stand how to what they were told; states that nobody is in are left out.
+fn clients_by_state(admin: &AdminShared) -> serde_json::Map<String, Value> {
+    let counts = admin.gateway.standing_counts().into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(standing, count)| (standing.as_str().to_owned(), count.into())).collect()
 }
 
 /// Who has how much of what may be had: only those who have some, or were refused.

@@ -30,7 +30,7 @@ fn gateway() -> Gateway {
         resource_pace: tidings_engine::NoticePace::default(),
         poll_interval: Duration::ZERO,
         clients: Default::default(),
-        announcements: tidings_engine::ListAnnouncements { initially: false, silent: Vec::new() },
+        announcements: tidings_engine::ListAnnouncements { initially: false, silent: Vec::new(), hints: false },
         own_links: Default::default(),
         limits: Default::default(),
         parks: Default::default(),

@@ -166,6 +166,10 @@ struct GatewaySchema {
     /// What older clients get: only fields of their revision, or everything.
     #[schemars(extend("default" = "strict"))]
     view: Option<ViewSchema>,
+    /// Whether the result of a call says once that the list of tools changed since its client last read it: in `_meta`, and as a last text
+    /// that says that it is the gateway's. Never beside an error or structured content.
+    #[schemars(extend("default" = false))]
+    hint: Option<bool>,
     /// How long a client of 2026-07-28 may take to answer what an older server asks in the middle of a call; never longer than the call
     /// itself may take.
     #[schemars(extend("default" = "10m"))]

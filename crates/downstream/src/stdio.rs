@@ -13,9 +13,9 @@ use tidings_hub::ClientKey;
 use tidings_proto::gateway_path;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, Method, notifications};
+use tidings_proto::{Era, Method, channel, code, notifications};
 use tidings_sync::Lock;
-use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, notification, one_line};
+use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, notification, one_line};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,12 +46,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Serves until the input ends or `stop` rings: then running requests may finish ([`DRAIN`]), what is owed is written, and the
 /// engine is ended.
-/// `principal` is who asks: their limits hold here, too.
+/// `principal` is who asks: their limits hold here, too. `channel`: the client is told of changes on the channel of Claude Code, too.
 /// `start` is called with the first message, since servers are told what this one client can do.
 pub async fn serve(
     mut input: impl AsyncRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    principal: Principal,
+    (principal, channel): (Principal, bool),
     stop: CancellationToken,
     start: impl FnOnce(FirstWords) -> Gateway,
 ) {
@@ -82,7 +82,8 @@ pub async fn serve(
             && let Some(start) = start.take()
         {
             let gateway = start(first_words(&message));
-            connection = Some(Arc::new(StdioConnection::new(gateway, principal.clone(), Arc::clone(&outbox))));
+            let begun = StdioConnection::new(gateway, principal.clone(), Arc::clone(&outbox), channel);
+            connection = Some(Arc::new(begun));
         }
         if let Some(connection) = &connection {
             // One after the other: what follows `initialize` must find its session.
@@ -120,6 +121,8 @@ struct StdioConnection {
     /// Whoever started this process is the one who speaks on its input.
     principal: Principal,
     outbox: Arc<ClientOutbox>,
+    /// Whether it is told on the channel, which only sessions have.
+    channel: bool,
     session: Lock<Option<Arc<Session>>>,
     /// Modern ids are unique to the connection.
     modern: ClientKey,
@@ -130,12 +133,13 @@ struct StdioConnection {
 }
 
 impl StdioConnection {
-    fn new(gateway: Gateway, principal: Principal, outbox: Arc<ClientOutbox>) -> Self {
+    fn new(gateway: Gateway, principal: Principal, outbox: Arc<ClientOutbox>, channel: bool) -> Self {
         let modern = gateway.new_client();
         Self {
             gateway,
             principal,
             outbox,
+            channel,
             session: Lock::default(),
             modern,
             listening: Lock::default(),
@@ -214,6 +218,10 @@ impl StdioConnection {
         let session = self.session();
         let (caller, method) = match classify(&frame, TransportClaims { session: session.is_some(), modern: false }) {
             MessageClass::Initialize => return self.initialize(&frame, id).await,
+            MessageClass::Modern(_) if self.channel && frame.method() == "server/discover" => {
+                self.outbox.push(&error_response(Some(id), code::METHOD_NOT_FOUND, channel::NO_DISCOVERY, None));
+                return Ok(());
+            }
             MessageClass::Modern(meta) => {
                 let request =
                     ModernRequest { principal: &self.principal, connection: Some(self.modern), mirrors: None };
@@ -286,6 +294,9 @@ impl StdioConnection {
         if self.session().is_some() {
             return Err(RequestRefusal::InvalidRequest("the session has begun already".into()));
         }
+        // Asked here, so that servers are not told of it.
+        let asked = self.channel.then(|| Frame::parse(channel::ask(frame), &LIMITS).ok()).flatten();
+        let frame = asked.as_ref().unwrap_or(frame);
         let sink = UnaskedMessages::new(&self.outbox, &self.gateway);
         let (session, answer) = self.gateway.initialize(frame, id, &self.principal, Arc::clone(&sink) as _).await?;
         // After `initialize` has returned: before that there is no session that could be owed anything.

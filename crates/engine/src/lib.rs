@@ -30,7 +30,7 @@ pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use gateway::{Gateway, GatewayStart};
 pub use lifecycle::change::{ChangeError, OfferReview, Operation, Prefix, Start};
 pub use notify::announce::OwedNotice;
-pub use notify::listeners::Connected;
+pub use notify::listeners::{Connected, ConnectedBy};
 pub use notify::standing::{ClientEvent, ClientEvents, CommitNotices, StandingClient, ToldClient};
 pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 pub use observe::call_meters::{CALL_ENDS, CallKind, CallMeasures, KindMeasures, ToolMeasures};
@@ -51,7 +51,7 @@ pub use tidings_hub::approvals::{
     ApprovalDecision, ApprovalMode, ApprovalPolicy, ApprovalVerdict, Approvals, ApprovedItem, DefinitionFinding,
     HeldItem, HeldView, SCREENED,
 };
-pub use tidings_hub::deliveries::ClientStanding;
+pub use tidings_hub::deliveries::{ClientStanding, DEAF_CALLS};
 pub use tidings_hub::ledger::Topic;
 pub use tidings_hub::own_links::OwnLinkLimits;
 pub use tidings_hub::parks::ParkLimits;

@@ -4,6 +4,9 @@
 //! (`subscriptions`), and learning of changes (`discovery`).
 
 pub(crate) mod announce;
+mod askers;
+mod channel;
+mod hearing;
 pub(crate) mod listeners;
 pub(crate) mod standing;
 pub(crate) mod summary;
@@ -18,6 +21,7 @@ use crate::runtime::EngineRuntime;
 use crate::servers::server_pool::ServerPool;
 use crate::subscriptions::ResourceSubscriptions;
 use announce::Announcements;
+use askers::ModernAskers;
 use listeners::OpenListens;
 use tidings_hub::departures::Departures;
 use tidings_sync::Lock;
@@ -33,6 +37,8 @@ pub(crate) struct ListNotifier {
     subscriptions: Arc<ResourceSubscriptions>,
     announcements: Lock<Announcements>,
     listens: Arc<OpenListens>,
+    /// Modern clients that ask for lists and do not listen. A leaf.
+    askers: Lock<ModernAskers>,
     /// Names of tools that went. A leaf: nothing else is taken under it.
     departures: Lock<Departures>,
 }
@@ -47,8 +53,20 @@ impl ListNotifier {
         meters: Arc<Meters>,
         subscriptions: Arc<ResourceSubscriptions>,
     ) -> Self {
-        let (announcements, listens, departures) = Default::default();
-        Self { runtime, catalogue, sessions, bells, pool, meters, subscriptions, announcements, listens, departures }
+        let (announcements, listens, askers, departures) = Default::default();
+        Self {
+            runtime,
+            catalogue,
+            sessions,
+            bells,
+            pool,
+            meters,
+            subscriptions,
+            announcements,
+            listens,
+            askers,
+            departures,
+        }
     }
 
     fn announcements(&self) -> MutexGuard<'_, Announcements> {

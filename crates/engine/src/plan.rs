@@ -87,6 +87,8 @@ pub struct ListAnnouncements {
     pub initially: bool,
     /// Revisions that are told of no change.
     pub silent: Vec<Revision>,
+    /// Whether the result of a call says once that its client's list of tools is old.
+    pub hints: bool,
 }
 
 impl ListAnnouncements {

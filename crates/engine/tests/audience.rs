@@ -83,7 +83,7 @@ fn gateway(audience: ServerAudience) -> Gateway {
         resource_pace: NoticePace::default(),
         poll_interval: Duration::ZERO,
         clients: Default::default(),
-        announcements: ListAnnouncements { initially: false, silent: Vec::new() },
+        announcements: ListAnnouncements { initially: false, silent: Vec::new(), hints: false },
         own_links: Default::default(),
         limits: Default::default(),
         parks: Default::default(),

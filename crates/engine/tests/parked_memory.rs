@@ -104,7 +104,7 @@ fn gateway(server: Asking, input_wait: Duration) -> Gateway {
         resource_pace: NoticePace::default(),
         poll_interval: Duration::ZERO,
         clients: Default::default(),
-        announcements: ListAnnouncements { initially: false, silent: Vec::new() },
+        announcements: ListAnnouncements { initially: false, silent: Vec::new(), hints: false },
         own_links: Default::default(),
         limits: Default::default(),
         parks: ParkLimits { per_principal: CALLS + AT_ONCE, ttl: input_wait, ..ParkLimits::default() },

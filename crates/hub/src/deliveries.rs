@@ -6,7 +6,9 @@
 //! all that changed the client's view since it was last told.
 
 mod events;
+mod hearing;
 mod records;
+mod standing;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,86 +16,18 @@ use std::time::{Duration, Instant};
 use crate::ledger::{FollowerId, LedgerCommit, Topic, Topics};
 pub use events::{DeliveryEvent, DeliveryTrace, EVENTS};
 use events::{EventKind, EventRing};
+pub use hearing::HearingTally;
 use records::RecordTable;
+pub use standing::{ClientStanding, DEAF_AFTER, DEAF_CALLS, DeliveryRecord, OwedLists, UNREACHED_AFTER};
 
-/// For so long a client that was told may take to list again.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// After so long a notice that no transport takes is trouble.
-pub const DEAF: Duration = Duration::from_secs(5);
 /// So many commits are remembered.
 pub const COMMITS: usize = 16_384;
 /// Steps of the histogram: less than 1, 2, 4 … 32,768 ms, and more.
 pub const STEPS: usize = 17;
+/// How many commits are looked at to find the one that a client is owed.
+const LOOKED_AT: usize = 256;
 /// A view that nobody shares.
 const OWN: u8 = 64;
-
-/// How a client stands to what changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientStanding {
-    /// It listed after everything that it was told, or had to be told nothing.
-    Current,
-    /// It is owed a notice, since a moment ago.
-    Owed,
-    /// It was told a moment ago, and has not listed since.
-    Told,
-    /// It was told, and has not listed since.
-    Ignoring,
-    /// It is owed a notice, and no transport takes it.
-    Deaf,
-    /// Its revision is told of nothing.
-    Silent,
-    /// It can not be known which lists are its own, or it asked for none since it is counted.
-    Unknown,
-}
-
-impl ClientStanding {
-    /// The word in output.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::Owed => "owed",
-            Self::Told => "told",
-            Self::Ignoring => "ignoring",
-            Self::Deaf => "deaf",
-            Self::Silent => "silent",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// What is known of one client, by topic; `None` where it never happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeliveryRecord {
-    /// When it was told of what it has not asked for since; or last, where it has.
-    pub told: [Option<Instant>; 3],
-    /// When it last asked for the list.
-    pub listed: [Option<Instant>; 3],
-    /// Lists that it asked for, was told of, and has not asked for since.
-    pub outdated: Topics,
-    /// How many notices of changes it was given.
-    pub notices: u32,
-}
-
-impl DeliveryRecord {
-    /// Since when it has been told of each list that it did not ask for since.
-    pub fn outdated(&self) -> impl Iterator<Item = (Topic, Instant)> + '_ {
-        self.outdated.iter().filter_map(|topic| Some((topic, self.told[topic as usize]?)))
-    }
-
-    /// How the client stands. `owed` is the oldest notice that no transport took yet.
-    pub fn standing(&self, owed: Option<Instant>, now: Instant) -> ClientStanding {
-        let since = |at: Instant| now.saturating_duration_since(at);
-        match (owed, self.outdated().map(|(_, told)| told).min()) {
-            (Some(owed), _) if since(owed) > DEAF => ClientStanding::Deaf,
-            (_, Some(told)) if since(told) >= PATIENCE => ClientStanding::Ignoring,
-            (Some(_), _) => ClientStanding::Owed,
-            (None, Some(_)) => ClientStanding::Told,
-            // A session of an earlier process may hold what it asked for then.
-            (None, None) if self.notices > 0 && self.listed.iter().all(Option::is_none) => ClientStanding::Unknown,
-            (None, None) => ClientStanding::Current,
-        }
-    }
-}
 
 /// One client. Times are in hundredths of a second since the beginning, plus one: there may be thousands of clients.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,6 +43,7 @@ struct CompactRecord {
     /// What is owed to a view of its own.
     own_owed: Topics,
     view: u8,
+    on_channel: bool,
 }
 
 /// How many bytes a client costs, besides the index that finds it.
@@ -173,10 +108,10 @@ impl Deliveries {
         Self { begun, records, commits, newest: 0, last_number: 0, ring: EventRing::default(), version: 0 }
     }
 
-    /// A client follows from now on; `view` is the place of its view in the ledger.
-    pub fn came(&mut self, id: FollowerId, view: usize, follows: Topics) {
-        let record =
-            CompactRecord { covered: [self.newest; 3], follows, view: place(view), ..CompactRecord::default() };
+    /// A client follows from now on; `view` is the place of its view in the ledger. `on_channel`: it is told on a channel, too.
+    pub fn came(&mut self, id: FollowerId, view: usize, follows: Topics, on_channel: bool) {
+        let (covered, view) = ([self.newest; 3], place(view));
+        let record = CompactRecord { covered, follows, view, on_channel, ..CompactRecord::default() };
         self.records.insert(id, record);
         self.version += 1;
     }
@@ -218,10 +153,12 @@ impl Deliveries {
         topics.iter().for_each(|topic| record.own_owed.insert(topic));
     }
 
-    /// A transport took notices of `topics`. `changes` are those of them that stand for a change, as far as the ledger knows.
-    pub fn told(&mut self, id: FollowerId, topics: Topics, changes: Topics, at: Instant) {
+    /// A transport took notices of `topics`. `changes` are those of them that stand for a change, as far as the ledger knows. Gives the
+    /// lists that are outdated by it and were not before.
+    pub fn told(&mut self, id: FollowerId, topics: Topics, changes: Topics, at: Instant) -> Topics {
         let stamp = self.stamp(at);
-        let Some(mut record) = self.records.get(id).copied() else { return };
+        let Some(mut record) = self.records.get(id).copied() else { return Topics::default() };
+        let mut fresh = Topics::default();
         let mut first = u32::MAX;
         let mut changed = changes;
         for topic in topics.iter() {
@@ -237,10 +174,11 @@ impl Deliveries {
                 // The first that it did not follow counts: who is told again and again is no more patient.
                 if !record.outdated.contains(topic) {
                     record.told[topic as usize] = stamp;
-                }
-                // Of a list that it never asked for it holds nothing that could be old.
-                if record.listed[topic as usize] != 0 {
-                    record.outdated.insert(topic);
+                    // Of a list that it never asked for it holds nothing that could be old.
+                    if record.listed[topic as usize] != 0 {
+                        record.outdated.insert(topic);
+                        fresh.insert(topic);
+                    }
                 }
                 record.notices = record.notices.saturating_add(1);
             }
@@ -250,6 +188,7 @@ impl Deliveries {
             self.ring.push(EventKind::Told, id, changed, first, self.newest, stamp);
             self.version += 1;
         }
+        fresh
     }
 
     /// A client asks for a list.
@@ -313,12 +252,50 @@ impl Deliveries {
     /// What is known of a client: nothing happened yet where there is no record.
     pub fn of(&self, id: FollowerId) -> DeliveryRecord {
         let Some(record) = self.records.get(id) else { return DeliveryRecord::default() };
+        let number = |topic: Topic| {
+            let behind = self.newest.checked_sub(record.covered[topic as usize])? as usize;
+            let place = self.commits.len().checked_sub(behind + 1)?;
+            (record.told[topic as usize] != 0).then(|| self.commits[place].number)
+        };
         DeliveryRecord {
             told: record.told.map(|stamp| self.instant(stamp)),
+            commit: Topic::ALL.map(number),
             listed: record.listed.map(|stamp| self.instant(stamp)),
             outdated: record.outdated,
+            follows: record.follows,
             notices: record.notices,
+            on_channel: record.on_channel,
         }
+    }
+
+    /// The newest commit that changed a list which a client has asked for, if it was not told of it yet. Among the last few hundred: who
+    /// is further behind is told with the next one.
+    pub fn newest_owed(&self, id: FollowerId, topic: Topic) -> Option<u64> {
+        let record = self.records.get(id).filter(|record| record.listed[topic as usize] != 0)?;
+        if record.view == OWN {
+            return record.own_owed.contains(topic).then_some(self.last_number);
+        }
+        let untold = (self.newest - record.covered[topic as usize]) as usize;
+        let mut commits = self.commits.iter().rev().take(untold.min(LOOKED_AT));
+        commits.find(|commit| commit.changed[topic as usize] & (1 << record.view) != 0).map(|commit| commit.number)
+    }
+
+    /// When the first commit was that changed a list for a client and that it was not told of yet. Among the first few hundred of them.
+    pub fn owed_since(&self, id: FollowerId, topic: Topic) -> Option<Instant> {
+        let (record, topic) = (self.records.get(id)?, topic as usize);
+        let is_own = record.view == OWN;
+        if is_own && !record.own_owed.contains(Topic::ALL[topic]) {
+            return None;
+        }
+        let oldest = self.newest + 1 - u32::try_from(self.commits.len()).unwrap_or(u32::MAX).min(self.newest);
+        let from = (record.covered[topic] + 1).max(oldest);
+        let mut untold = self.commits.iter().skip((from - oldest) as usize).take(LOOKED_AT);
+        untold.find(|commit| is_own || commit.changed[topic] & (1 << record.view) != 0).map(|commit| commit.at)
+    }
+
+    /// The number of the newest commit; 0 before the first.
+    pub fn newest_number(&self) -> u64 {
+        self.last_number
     }
 
     /// The newest commits that are remembered, the newest first.

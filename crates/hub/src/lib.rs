@@ -27,6 +27,7 @@ pub mod approvals;
 mod backoff;
 pub mod calls;
 pub mod catalogue;
+pub mod channel;
 pub mod client_profile;
 pub mod deliveries;
 pub mod departures;

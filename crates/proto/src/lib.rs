@@ -5,6 +5,7 @@
 //! here does I/O or keeps state.
 
 pub mod capabilities;
+pub mod channel;
 pub mod code;
 pub mod content;
 pub mod extensions;
@@ -24,6 +25,7 @@ pub mod question;
 pub mod refusal;
 pub mod revision;
 pub mod server_message;
+pub mod stale_hint;
 pub mod task;
 pub mod topic;
 pub mod trace_context;

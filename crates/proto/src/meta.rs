@@ -23,6 +23,10 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const UPSTREAM_INFO: &str = "dev.tidings/upstreamInfo";
 /// What changed: declared by clients that want it, and where they find it in a `list_changed`.
 pub const CHANGES: &str = "dev.tidings/changes";
+/// That the client is to be told on the channel of Claude Code: declared in its name by `tidings stdio --channel`.
+pub const CHANNEL: &str = "dev.tidings/channel";
+/// That a list which the client has read is old, on the result of one of its calls.
+pub const STALE: &str = "dev.tidings/stale";
 /// Which gateways a message comes through: told by a gateway to its servers, and answered by those that are gateways.
 pub const GATEWAYS: &str = "dev.tidings/gateways";
 /// The token that ties progress to a request.

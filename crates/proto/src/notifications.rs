@@ -18,5 +18,7 @@ pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 pub const TASK_STATUS: &str = "notifications/tasks/status";
 /// The tasks extension: a task is further than before.
 pub const TASKS: &str = "notifications/tasks";
+/// Claude Code: a message for the conversation.
+pub const CHANNEL: &str = "notifications/claude/channel";
 /// The user has done what an elicitation by URL asked for.
 pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";

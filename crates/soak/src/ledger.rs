@@ -120,7 +120,7 @@ fn agree(clients: &[Value], follower: &FollowerHandle, agreement: &mut Agreement
         _ => agreement.ahead = Some(ahead),
     }
     let state = client["state"].as_str().unwrap_or_default();
-    let wanted = if follower.silent { "silent" } else { "current" };
+    let wanted = if follower.silent { "silent" } else { "heard" };
     if state != wanted {
         return Err(Disagreement::NotYet(fault(format!(
             "it is said to be {state} and is {wanted}: {}",

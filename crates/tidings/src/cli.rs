@@ -90,6 +90,10 @@ pub(crate) enum CliCommand {
         /// Join the gateway that `tidings serve` runs for this data directory, instead of starting every server again.
         #[arg(long, conflicts_with = "project")]
         attach: bool,
+        /// Tell Claude Code of changed lists on its channel, too: a message of names and numbers, at most one in 30 seconds. It reads them
+        /// only if it was started with --dangerously-load-development-channels server:NAME.
+        #[arg(long)]
+        channel: bool,
     },
     /// Serve a folder of scripts, and nothing else: to one client on standard input and output. Or work on such a folder.
     ///
@@ -245,7 +249,8 @@ pub(crate) enum CliCommand {
     },
     /// Show what each client was told, and whether it listed again.
     ///
-    /// Clients that were told and did not list since are ignoring; those that are owed a notice which no transport takes are deaf.
+    /// Clients that were told, and called three times or let ten minutes pass without a list since, are deaf; those that are owed a notice which
+    /// no transport takes are unreached.
     #[command(after_help = "Examples:\n  tidings clients\n  tidings clients --json")]
     Clients {
         /// Print JSON.

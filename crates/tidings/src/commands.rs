@@ -56,8 +56,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CommandFailure> {
     match &cli.command {
         None => overview::run(&cli).await,
         Some(CliCommand::Serve { listen }) => serve::run(&cli, listen.clone()).await,
-        Some(CliCommand::Stdio { attach: true, .. }) => attach::run(&cli).await,
-        Some(CliCommand::Stdio { project, .. }) => stdio::run(&cli, project.as_deref()).await,
+        Some(CliCommand::Stdio { attach: true, channel, .. }) => attach::run(&cli, *channel).await,
+        Some(CliCommand::Stdio { project, channel, .. }) => stdio::run(&cli, project.as_deref(), *channel).await,
         Some(CliCommand::Project { command: Some(command), .. } | CliCommand::Scripts(command)) => {
             scripts(&cli, command).await
         }

@@ -551,6 +551,7 @@ fn settings(config: &Config) -> Settings {
             initially: notifications.initial == tidings_config::InitialTriplet::Once,
             // None is lost here: the configuration refuses what is no revision.
             silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
+            hints: gateway.hint,
         },
         clients: client_profiles::of(config),
         own_links: OwnLinkLimits {

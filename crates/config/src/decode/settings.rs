@@ -40,6 +40,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
     let input_wait = section.positive_duration("input_wait").unwrap_or(default.input_wait);
     let page_size = section.integer("page_size", 1, MAX_PAGE_SIZE).and_then(|size| usize::try_from(size).ok());
     let view = section.choice("view", &[("strict", ViewSetting::Strict), ("pass", ViewSetting::Pass)]);
+    let hint = section.boolean("hint").unwrap_or(default.hint);
     let mut links = |key| section.integer(key, 1, MAX_SESSION_LINKS).and_then(|number| usize::try_from(number).ok());
     let (session_links, session_links_per_client) = (links("session_links"), links("session_links_per_client"));
     let session_link_idle = section.positive_duration("session_link_idle").unwrap_or(default.session_link_idle);
@@ -63,6 +64,7 @@ pub(super) fn gateway(mut section: TableSection<'_, '_>) -> GatewaySettings {
         input_wait,
         page_size: page_size.unwrap_or(default.page_size),
         view: view.unwrap_or_default(),
+        hint,
         session_links: session_links.unwrap_or(default.session_links),
         session_links_per_client: session_links_per_client.unwrap_or(default.session_links_per_client),
         session_link_idle,

@@ -42,6 +42,8 @@ pub struct GatewaySettings {
     pub page_size: usize,
     /// What older clients get.
     pub view: ViewSetting,
+    /// Whether the result of a call says once that the list of tools which its client has read is old.
+    pub hint: bool,
     /// How many connections servers with `isolation = "session"` may have for single clients; at least one.
     pub session_links: usize,
     /// And how many one client may have.
@@ -86,6 +88,7 @@ impl Default for GatewaySettings {
             input_wait: Duration::from_secs(10 * 60),
             page_size: 1000,
             view: ViewSetting::Strict,
+            hint: false,
             session_links: 256,
             session_links_per_client: 16,
             session_link_idle: Duration::from_secs(10 * 60),

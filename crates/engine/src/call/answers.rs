@@ -12,7 +12,7 @@ use tidings_hub::ledger::Topic;
 use tidings_proto::capabilities::{CapabilityReader, OfferedCapabilities, OnlyServer};
 use tidings_proto::outcome::ClientAnswer;
 use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, extensions, identity, meta, task};
+use tidings_proto::{Era, ListKind, LogLevel, Revision, capabilities, channel, extensions, identity, meta, task};
 use tidings_wire::{Frame, Payload, RawId, encode_string};
 
 use crate::call::RequestRouter;
@@ -62,6 +62,10 @@ impl RequestRouter {
         let mut result = self.introduction_for(&session);
         if let Some(gateways) = gateways {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
+        }
+        // Where the revision is told of nothing, nothing would come.
+        if session.channel.is_some() && !self.runtime.settings.announcements.silent.contains(&revision) {
+            channel::declare(&mut result);
         }
         // Last: whoever is refused, or went away while the server was waited for, leaves no session behind.
         self.sessions.insert(&session);

@@ -196,6 +196,7 @@ impl Exchange {
             Caller::Modern(_) | Caller::Legacy(_) => Bytes::new(),
         };
         let waiter = Waiter::of(caller.principal(), declared);
+        router.notifier.note_call(&caller, &frame, method);
         let trace = CallTrace::begin(method);
         let span = router.runtime.telemetry.as_ref().map(|sink| RequestSpan::begin(sink, &frame, method, &id));
         let (counts_as, over_quota) = match caller.principal().book().map(|book| book.enter_request(method)) {
@@ -317,6 +318,7 @@ impl Exchange {
                 _ => Reply::Answer(answer),
             })
         })?;
+        let reply = self.with_hint(reply);
         let outcome = match &reply {
             Reply::Forbidden { .. } => CallOutcome::Refused(code::INSUFFICIENT_SCOPE),
             Reply::Answer(ClientAnswer { error: Some(code), .. }) => CallOutcome::Refused(*code),
@@ -335,6 +337,19 @@ impl Exchange {
         self.end_span(outcome, Some(&reply));
         self.end_trace(outcome);
         Some(reply)
+    }
+
+    /// The result of a tool says once that its client's list is old, where that is wanted.
+    fn with_hint(&self, reply: Reply) -> Reply {
+        let is_wanted = self.router.runtime.settings.announcements.hints && self.method == Method::ToolsCall;
+        match reply {
+            Reply::Answer(answer) if is_wanted && answer.error.is_none() => {
+                let hinted = self.router.notifier.hinted(&self.caller, &self.frame, &answer.payload.to_bytes());
+                let payload = hinted.map_or(answer.payload, Into::into);
+                Reply::Answer(ClientAnswer { payload, error: None })
+            }
+            reply => reply,
+        }
     }
 
     fn end_trace(&mut self, outcome: CallOutcome) {

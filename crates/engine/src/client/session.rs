@@ -9,12 +9,14 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ClientKey;
+use tidings_hub::channel::ChannelQueue;
 use tidings_hub::client_profile::{ClientProfile, ViewShape};
+use tidings_hub::deliveries::HearingTally;
 use tidings_hub::ledger::ViewDigests;
 use tidings_hub::scope::AccessScope;
 use tidings_hub::session_view::SessionView;
 use tidings_proto::question::{self, Abilities};
-use tidings_proto::{Era, LogLevel, Revision};
+use tidings_proto::{Era, LogLevel, Revision, channel};
 use tidings_sync::Lock;
 use tidings_wire::{ByteSpan, Frame};
 use tokio::sync::{Notify, watch};
@@ -60,6 +62,10 @@ pub struct Session {
     /// Whether it was shown a list before it followed any: what changes in between is owed to it.
     pub(crate) listed_early: AtomicBool,
     pub(crate) delivery: SessionDelivery,
+    /// What is counted on the path of its calls.
+    pub(crate) hearing: HearingTally,
+    /// What it is sent on the channel, where it asked for that.
+    pub(crate) channel: Option<Box<SessionChannel>>,
     pub(crate) own_view: OwnView,
     /// Rings when the session is over.
     pub(crate) over: CancellationToken,
@@ -74,6 +80,15 @@ pub(crate) struct SessionDelivery {
     pub(crate) delivering: Lock<()>,
     /// When it was last told that a resource changed.
     pub(crate) last_update: Lock<Option<Instant>>,
+}
+
+/// What a session is sent on the channel.
+#[derive(Default)]
+pub(crate) struct SessionChannel {
+    /// A leaf: nothing else is taken under it.
+    pub(crate) queue: Lock<ChannelQueue>,
+    /// Somebody waits to wake its transport when the next message is due.
+    pub(crate) is_awaited: AtomicBool,
 }
 
 /// What a session, or a person, sees that has links of its own.
@@ -109,6 +124,7 @@ pub(crate) struct NewSession {
 impl Session {
     pub(crate) fn begin(new: NewSession) -> Arc<Self> {
         let NewSession { key, revision, principal, info, profile, capabilities, sink } = new;
+        let channel = channel::asked(&capabilities).then(Box::default);
         Arc::new(Self {
             key,
             revision,
@@ -124,6 +140,8 @@ impl Session {
             initialized: AtomicBool::new(false),
             listed_early: AtomicBool::new(false),
             delivery: SessionDelivery::default(),
+            hearing: HearingTally::default(),
+            channel,
             own_view: OwnView::default(),
             over: CancellationToken::new(),
             resuming: Lock::default(),

@@ -36,6 +36,16 @@ impl Gateway {
         self.0.notifier.only_connected(name, principal)
     }
 
+    /// How many clients are shown to people: those that are connected, and modern ones that asked lately and do not listen.
+    pub fn shown_count(&self) -> usize {
+        self.connected_count() + self.0.notifier.asking_count()
+    }
+
+    /// How many of them stand how.
+    pub fn standing_counts(&self) -> Vec<(ClientStanding, usize)> {
+        self.0.notifier.standing_counts()
+    }
+
     fn requests_of(&self, client: ClientKey) -> usize {
         // Asked one by one: the lock of the calls in flight is a leaf.
         self.0.links.in_flight.lock().calls.count_of(client)

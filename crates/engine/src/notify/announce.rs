@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use serde_json::Value;
 use tidings_hub::ServerId;
-use tidings_hub::deliveries::Deliveries;
+use tidings_hub::deliveries::{Deliveries, OwedLists};
 use tidings_hub::ledger::{CommitOccasion, FollowerBaseline, FollowerId, Ledger, Topic, Topics, ViewDigests};
 use tidings_proto::{Era, TraceContext, meta, notifications};
 use tidings_wire::{
@@ -33,7 +33,7 @@ use crate::subscriptions::Receipt;
 pub(crate) struct Announcements {
     pub(super) ledger: Ledger<ViewKey>,
     told: SummaryCursors,
-    /// For people to see.
+    /// For people to see, and for hints.
     pub(super) deliveries: Deliveries,
     /// For whoever exports traces.
     commits: CommitSpans,
@@ -57,11 +57,30 @@ impl Announcements {
         follower: FollowerId,
         view_key: ViewKey,
         topics: Topics,
-        baseline: FollowerBaseline,
-        now: ViewDigests,
+        (baseline, now): (FollowerBaseline, ViewDigests),
+        on_channel: bool,
     ) {
         self.ledger.follow(follower, view_key, topics, baseline, now);
-        self.deliveries.came(follower, self.ledger.place_of(follower).unwrap_or_default(), topics);
+        self.deliveries.came(follower, self.ledger.place_of(follower).unwrap_or_default(), topics, on_channel);
+    }
+
+    /// What a follower is owed because it changed. A session that is still owed the notice of its beginning is owed what changed since
+    /// by the same notice, and that counts from then.
+    pub(super) fn owed_lists(&self, follower: FollowerId) -> Option<OwedLists> {
+        let owed = self.ledger.owed(follower);
+        if owed.is_empty() {
+            return None;
+        }
+        let mut changed = Topics::default();
+        let mut since = self.ledger.owed_since(follower);
+        for topic in owed.iter() {
+            if let Some(at) = self.deliveries.owed_since(follower, topic) {
+                changed.insert(topic);
+                since = Some(since.map_or(at, |since| since.min(at)));
+            }
+        }
+        let topics = if changed.is_empty() { owed } else { changed };
+        since.map(|since| OwedLists { topics, since })
     }
 
     /// A follower can read a view of its own; says whether it is owed anything by this.
@@ -97,12 +116,21 @@ pub struct OwedNotice {
 
 /// One announcement on its way.
 pub(crate) enum Notice {
-    /// A list changed; and how, for those who asked.
-    List(Topic, Option<Arc<str>>),
+    /// A list changed.
+    List(ListNotice),
     /// A resource changed: its URI, as the client knows it.
     Resource(String),
     /// A task is further: all that is known of it, as a raw object.
     Task(Bytes),
+}
+
+/// A notice of a list.
+pub(crate) struct ListNotice {
+    pub(super) topic: Topic,
+    /// How it changed, for those who asked.
+    pub(super) summary: Option<Arc<str>>,
+    /// The newest commit, where the notice stands for a change: what a fresh follower is told stands for none.
+    pub(super) change: Option<u64>,
 }
 
 /// One `subscriptions/listen`, from its acknowledgement to its end.
@@ -151,7 +179,7 @@ impl ListNotifier {
         if summary::asked(capabilities) && own.is_none() {
             announcements.told.follow(follower, view_key.clone(), true);
         }
-        announcements.follow(follower, view_key, topics, FollowerBaseline::Current, now);
+        announcements.follow(follower, view_key, topics, (FollowerBaseline::Current, now), false);
         if let Some(own) = own {
             announcements.show_own(follower, Instant::now(), own);
         }
@@ -191,6 +219,7 @@ impl ListNotifier {
                     .for_each(|topic| topics.insert(topic));
                 announcements.commits.committed(occasion.at, topics, span.context.parent);
             }
+            self.note_owed(&announcements, &done.owed);
             let Announcements { ledger, told, .. } = &mut *announcements;
             // Whoever is owed nothing has seen the new state as good as the old one, and needs no summary of it.
             told.commit(Arc::clone(&old), |follower| !ledger.owed(follower).is_empty() || ledger.holds(follower));
@@ -222,6 +251,7 @@ impl ListNotifier {
                 return;
             }
             let owed = announcements.ledger.release(server.id);
+            self.note_owed(&announcements, &owed);
             self.bells.of(&owed)
         };
         bells.iter().for_each(FollowerBell::ring);
@@ -233,6 +263,7 @@ impl ListNotifier {
     pub(crate) fn release_leaving(&self, servers: &[ServerId]) -> Vec<FollowerBell> {
         let mut announcements = self.announcements();
         let owed: Vec<FollowerId> = servers.iter().flat_map(|server| announcements.ledger.release(*server)).collect();
+        self.note_owed(&announcements, &owed);
         self.bells.of(&owed)
     }
 
@@ -241,7 +272,9 @@ impl ListNotifier {
         let mut announcements = self.announcements();
         // Kept for a session that is not ready yet: it begins with this when it follows.
         *session.own_view.digests.lock() = Some(digests);
-        let owes = announcements.show_own(FollowerId::from(session.key), at, digests);
+        let follower = FollowerId::from(session.key);
+        let owes = announcements.show_own(follower, at, digests);
+        self.note_owed(&announcements, &[follower]);
         drop(announcements);
         if owes {
             session.sink.wake();
@@ -250,7 +283,12 @@ impl ListNotifier {
 
     /// The same for a listen, whose person can read another view.
     pub(crate) fn show_own_listen(&self, follower: FollowerId, digests: ViewDigests, at: Instant) {
-        let owes = self.announcements().show_own(follower, at, digests);
+        let owes = {
+            let mut announcements = self.announcements();
+            let owes = announcements.show_own(follower, at, digests);
+            self.note_owed(&announcements, &[follower]);
+            owes
+        };
         if owes {
             self.bells.ring(follower, &self.sessions);
         }
@@ -271,10 +309,12 @@ impl ListNotifier {
             }
             let view_key = session.view_key();
             let now = view_key.digests(&self.catalogue.current().snapshot);
-            announcements.follow(follower, view_key.clone(), self.told_lists(session), baseline, now);
+            let on_channel = session.channel.is_some();
+            let topics = self.told_lists(session);
+            announcements.follow(follower, view_key.clone(), topics, (baseline, now), on_channel);
             self.bells.insert(follower, FollowerBell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
-            if summary::asked(&session.capabilities) && !self.pool.has_isolated() {
+            if (on_channel || summary::asked(&session.capabilities)) && !self.pool.has_isolated() {
                 announcements.told.follow(follower, view_key, baseline == FollowerBaseline::Current);
             }
             // It may have asked before it said that it is ready.
@@ -330,7 +370,7 @@ impl ListNotifier {
     }
 
     fn deliver_lists(&self, follower: FollowerId, era: Era) -> VecDeque<Notice> {
-        let (topics, basis, causes) = {
+        let (topics, basis, causes, changes, commit) = {
             let mut announcements = self.announcements();
             // Settled here, though the bytes are written a moment later: every caller hands them to a transport that
             // keeps them until they are written.
@@ -345,7 +385,8 @@ impl ListNotifier {
             for topic in delivery.topics.iter().filter(|topic| delivery.since[*topic as usize].is_some()) {
                 changes.insert(topic);
             }
-            announcements.deliveries.told(follower, delivery.topics, changes, now);
+            let outdated = announcements.deliveries.told(follower, delivery.topics, changes, now);
+            self.note_told(follower, era, outdated);
             // A commit takes this lock too, so this is the state that the ledger speaks of.
             let now = Arc::clone(&self.catalogue.current().snapshot);
             let causes = self.runtime.telemetry.as_ref().map(|sink| {
@@ -354,14 +395,20 @@ impl ListNotifier {
                 };
                 (sink, Topic::ALL.map(|topic| commits(topic).unwrap_or_default()))
             });
-            (delivery.topics, announcements.told.deliver(follower, &now), causes)
+            let commit = announcements.deliveries.newest_number();
+            (delivery.topics, announcements.told.deliver(follower, &now), causes, changes, commit)
         };
         if let Some((sink, causes)) = causes {
             for (topic, commits) in Topic::ALL.into_iter().zip(causes).filter(|(topic, _)| topics.contains(*topic)) {
                 change_spans::delivered(sink, topic, era, follower.0, commits);
             }
         }
-        topics.iter().map(|topic| Notice::List(topic, self.summary(&basis, topic))).collect()
+        let notice = |topic: Topic| ListNotice {
+            topic,
+            summary: self.summary(&basis, topic),
+            change: changes.contains(topic).then_some(commit),
+        };
+        topics.iter().map(|topic| Notice::List(notice(topic))).collect()
     }
 
     /// What changed, for a follower that asks. The states are compared without the lock, and once for all who were told
@@ -420,12 +467,15 @@ impl ListNotifier {
         // Held until the transport has everything: `unsubscribe` waits for it, so that no notice comes after its
         // answer.
         let _delivering = session.delivery.delivering.lock();
-        let notices = self.deliver(FollowerId::from(session.key), Era::Legacy, true);
+        let mut notices = self.deliver(FollowerId::from(session.key), Era::Legacy, true);
         let any = !notices.is_empty();
         if notices.iter().any(|notice| matches!(notice, Notice::Resource(_))) {
             *session.delivery.last_update.lock() = Some(Instant::now());
         }
+        let sent = session.channel.as_ref().and_then(|channel| self.send_on_channel(session, channel, &mut notices));
         notices.into_iter().map(plain).for_each(&mut pass);
+        // After the notices: whoever reads it may ask for the lists at once.
+        sent.into_iter().for_each(pass);
         any
     }
 
@@ -531,7 +581,7 @@ pub(crate) fn acknowledgement(id: &RawId, topics: Topics, uris: &[String], tasks
 pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
     let tag = meta::SUBSCRIPTION_ID;
     match notice {
-        Notice::List(topic, summary) => {
+        Notice::List(ListNotice { topic, summary, .. }) => {
             let summary = summary.as_ref().map(|summary| format!(r#","{}":{summary}"#, meta::CHANGES));
             let params = format!(r#"{{"_meta":{{"{tag}":{id}{}}}}}"#, summary.unwrap_or_default());
             notification(topic.notification(), Some(params.as_bytes()))
@@ -553,7 +603,7 @@ pub(crate) fn tagged(id: &RawId, notice: &Notice) -> Bytes {
 /// One announcement to a session.
 fn plain(notice: Notice) -> OwedNotice {
     match notice {
-        Notice::List(topic, summary) => {
+        Notice::List(ListNotice { topic, summary, .. }) => {
             let params = summary.map(|summary| format!(r#"{{"_meta":{{"{}":{summary}}}}}"#, meta::CHANGES));
             let message = notification(topic.notification(), params.as_ref().map(String::as_bytes));
             OwedNotice { message, resource: None }

@@ -6,18 +6,47 @@ use std::time::SystemTime;
 
 use tidings_hub::ClientKey;
 use tidings_hub::client_profile::ViewShape;
-use tidings_hub::ledger::FollowerId;
+use tidings_hub::deliveries::HearingTally;
+use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_hub::scope::AccessScope;
 use tidings_proto::{Era, Revision};
 use tidings_sync::Lock;
 
 use crate::client::session::{Caller, Session};
 use crate::notify::ListNotifier;
+use crate::notify::hearing::{WatchedListen, WatchedListens};
 
-/// A client that stays: a legacy session, or one modern `subscriptions/listen`. A modern client that only asks leaves
-/// nothing behind that could be shown.
+/// Among more open listens than this it is not looked whose a list or a call is.
+pub(super) const MOST_LISTENS: usize = 256;
+
+/// What is known of a client by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectedBy {
+    /// A legacy session.
+    Session,
+    /// A modern `subscriptions/listen`.
+    Listen,
+    /// The lists that a modern client asked for lately, which does not listen.
+    Requests,
+}
+
+impl ConnectedBy {
+    /// The word in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Listen => "listen",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// A client that stays: a legacy session, or one modern `subscriptions/listen`. Of a modern client that only asks there are the lists that
+/// it asked for.
 #[derive(Clone, Debug)]
 pub struct Connected {
+    /// What it is known by.
+    pub by: ConnectedBy,
     /// Unique while the gateway runs.
     pub id: u64,
     /// The revision it speaks.
@@ -34,9 +63,14 @@ pub struct Connected {
 
 /// The open `subscriptions/listen` requests, only for people to see; nothing is decided by it.
 #[derive(Default)]
-pub(crate) struct OpenListens(Lock<HashMap<FollowerId, Listen>>);
+pub(crate) struct OpenListens {
+    all: Lock<HashMap<FollowerId, Listen>>,
+    /// Those of them whose clients' calls have to be noticed.
+    pub(super) watched: WatchedListens,
+}
 
 struct Listen {
+    hearing: Arc<HearingTally>,
     revision: Revision,
     name: Option<String>,
     principal: String,
@@ -83,8 +117,37 @@ impl OpenListens {
         AmbiguousListens::Some(shared.map(|(follower, _)| *follower).collect())
     }
 
+    /// Whether somebody with this name and principal listens.
+    pub(super) fn has(&self, name: Option<&str>, principal: &str) -> bool {
+        self.lock().values().any(|listen| listen.name.as_deref() == name && listen.principal == principal)
+    }
+
+    /// What is counted of the client of a listen.
+    pub(super) fn hearing(&self, follower: FollowerId) -> Option<Arc<HearingTally>> {
+        self.lock().get(&follower).map(|listen| Arc::clone(&listen.hearing))
+    }
+
+    /// Finds those anew whose clients' calls have to be noticed. Not on the path of a call but for the last one that is counted.
+    pub(super) fn watch(&self) {
+        let listens = self.lock();
+        let mut watched = Vec::new();
+        if listens.len() <= MOST_LISTENS {
+            let is_of = |one: &Listen, other: &Listen| (&one.name, &one.principal) == (&other.name, &other.principal);
+            // Of two with one name nobody can say which one calls.
+            let is_only = |one: &&Listen| listens.values().filter(|other| is_of(one, other)).nth(1).is_none();
+            let due = listens.values().filter(|listen| listen.hearing.is_watched()).filter(is_only);
+            watched.extend(due.map(|listen| WatchedListen {
+                name: listen.name.clone(),
+                principal: listen.principal.clone(),
+                hearing: Arc::clone(&listen.hearing),
+            }));
+        }
+        // Under the lock, so that the table is never older than what it is made of.
+        self.watched.set(watched);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<FollowerId, Listen>> {
-        self.0.lock()
+        self.all.lock()
     }
 }
 
@@ -106,6 +169,7 @@ impl AmbiguousListens {
 impl Drop for Listed {
     fn drop(&mut self) {
         self.listens.lock().remove(&self.follower);
+        self.listens.watch();
     }
 }
 
@@ -113,6 +177,7 @@ impl ListNotifier {
     /// Shows a listen for as long as the guard is kept.
     pub(crate) fn show_listen(&self, follower: FollowerId, name: Option<&str>, caller: &Caller) -> Listed {
         let listen = Listen {
+            hearing: Arc::default(),
             revision: caller.revision(),
             name: name.map(str::to_owned),
             principal: caller.principal().name.to_string(),
@@ -120,7 +185,15 @@ impl ListNotifier {
             shape: caller.shape().cloned(),
             since: SystemTime::now(),
         };
+        let asked = self.asked_before(name, &listen.principal);
         self.listens.lock().insert(follower, listen);
+        {
+            let mut announcements = self.announcements();
+            for (topic, at) in Topic::ALL.into_iter().zip(asked) {
+                // What it asked for before it listened is what it holds.
+                at.into_iter().for_each(|at| announcements.deliveries.listed(follower, topic, at));
+            }
+        }
         Listed { listens: Arc::clone(&self.listens), follower }
     }
 
@@ -187,6 +260,7 @@ impl ListNotifier {
 
 fn of_session(session: &Session, requests: &impl Fn(ClientKey) -> usize) -> Connected {
     Connected {
+        by: ConnectedBy::Session,
         id: session.key.0,
         revision: session.revision,
         name: session.name(),
@@ -198,6 +272,7 @@ fn of_session(session: &Session, requests: &impl Fn(ClientKey) -> usize) -> Conn
 
 fn of_listen(follower: FollowerId, listen: &Listen) -> Connected {
     Connected {
+        by: ConnectedBy::Listen,
         id: follower.0,
         revision: listen.revision,
         name: listen.name.clone(),

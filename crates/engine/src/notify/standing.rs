@@ -12,10 +12,8 @@ use tidings_wire::Frame;
 
 use crate::client::session::Caller;
 use crate::notify::ListNotifier;
-use crate::notify::listeners::Connected;
-
-/// Among more open listens than this it is not looked whose a list is.
-const MOST_LISTENS: usize = 256;
+use crate::notify::askers::AskingClient;
+use crate::notify::listeners::{Connected, MOST_LISTENS};
 
 /// A client that stays, and how it stands.
 #[derive(Clone, Debug)]
@@ -24,6 +22,12 @@ pub struct StandingClient {
     pub client: Connected,
     /// How it stands.
     pub standing: ClientStanding,
+    /// The same of each list.
+    pub lists: [ClientStanding; 3],
+    /// How often it used what each list names since it was told of it; not counted beyond three.
+    pub calls: [u8; 3],
+    /// The newest commit that it was told of, by topic.
+    pub commits: [Option<u64>; 3],
     /// For how long it is owed a notice, if it is.
     pub owed: Option<Duration>,
     /// For how long it has been told of lists that it did not ask for since.
@@ -166,22 +170,37 @@ impl ListNotifier {
 impl ListNotifier {
     /// A client asks for a list: what it was told of it counts as heard. Not on the path of a call.
     pub(crate) fn note_listing(&self, caller: &Caller, frame: &Frame, kind: ListKind) {
-        let follower = match caller {
-            Caller::Legacy(session) => Some(FollowerId::from(session.key)),
-            Caller::Modern(_) => self.only_listen_of(caller, frame),
-        };
-        let Some(follower) = follower else { return };
-        // Whoever is gone, or was never ready, leaves nothing behind.
-        self.announcements().deliveries.listed(follower, Topic::of(kind), Instant::now());
+        let topic = Topic::of(kind);
+        match caller {
+            Caller::Legacy(session) => {
+                // Whoever is gone, or was never ready, leaves nothing behind.
+                let newest = self.listed_now(FollowerId::from(session.key), topic);
+                session.hearing.listed(topic, newest);
+            }
+            Caller::Modern(_) if self.listens.len() > MOST_LISTENS => {}
+            Caller::Modern(_) => {
+                let name = frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
+                let principal = &caller.principal().name;
+                // The listen of the client, where exactly one has its name and principal.
+                let Some(follower) = self.listens.only(name.as_deref(), principal) else {
+                    if !self.listens.has(name.as_deref(), principal) {
+                        self.note_asker(caller, name.as_deref(), topic);
+                    }
+                    return;
+                };
+                let newest = self.listed_now(follower, topic);
+                if let Some(hearing) = self.listens.hearing(follower) {
+                    hearing.listed(topic, newest);
+                    self.listens.watch();
+                }
+            }
+        }
     }
 
-    /// The listen of a modern client, where exactly one has its name and principal.
-    fn only_listen_of(&self, caller: &Caller, frame: &Frame) -> Option<FollowerId> {
-        if self.listens.len() > MOST_LISTENS {
-            return None;
-        }
-        let name = frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
-        self.listens.only(name.as_deref(), &caller.principal().name)
+    fn listed_now(&self, follower: FollowerId, topic: Topic) -> u64 {
+        let mut announcements = self.announcements();
+        announcements.deliveries.listed(follower, topic, Instant::now());
+        announcements.deliveries.newest_number()
     }
 
     /// Every client that stays, and how it stands.
@@ -190,7 +209,20 @@ impl ListNotifier {
             connected.iter().map(|client| (FollowerId(client.id), client.revision.era())).collect();
         let now = Instant::now();
         let judged = self.judge(&ids, now);
-        judged.into_iter().zip(connected).map(|(judged, client)| judged.of(client, now)).collect()
+        let mut all: Vec<StandingClient> =
+            judged.into_iter().zip(connected).map(|(judged, client)| judged.of(client, now)).collect();
+        all.extend(self.asking().into_iter().map(|asking| JudgedClient::of_asking(&asking).of(asking.client, now)));
+        all
+    }
+
+    /// How many clients stand how.
+    pub(crate) fn standing_counts(&self) -> Vec<(ClientStanding, usize)> {
+        let judged = self.judge(&self.connected_ids(), Instant::now());
+        let count = |standing: ClientStanding| {
+            let asking = if standing == AskingClient::STANDING { self.asking_count() } else { 0 };
+            judged.iter().filter(|client| client.standing == standing).count() + asking
+        };
+        ClientStanding::ALL.into_iter().map(|standing| (standing, count(standing))).collect()
     }
 
     /// Some of the clients that fit, in the order of `rank` and then of their numbers, and how many fit. Of thousands only those that
@@ -204,10 +236,12 @@ impl ListNotifier {
     ) -> (Vec<StandingClient>, usize) {
         let now = Instant::now();
         let mut judged = self.judge(&self.connected_ids(), now);
+        let asking = self.asking();
+        judged.extend(asking.iter().map(JudgedClient::of_asking));
         judged.retain(|client| fits(client.standing));
         let total = judged.len();
         let shown = ordered_part(&judged, |client| (rank(client.standing), client.id.0), part);
-        (self.describe(shown, now, &requests), total)
+        (self.describe(shown, &asking, now, &requests), total)
     }
 
     /// Those of these clients that are connected.
@@ -218,18 +252,28 @@ impl ListNotifier {
     ) -> Vec<StandingClient> {
         let now = Instant::now();
         let era = |id: u64| if self.sessions.contains(ClientKey(id)) { Era::Legacy } else { Era::Modern };
+        let asking = self.asking();
+        let (asked, ids): (Vec<u64>, Vec<u64>) =
+            ids.into_iter().partition(|id| asking.iter().any(|asking| asking.id().0 == *id));
         let ids: Vec<(FollowerId, Era)> = ids.into_iter().map(|id| (FollowerId(id), era(id))).collect();
-        self.describe(self.judge(&ids, now), now, &requests)
+        let mut judged = self.judge(&ids, now);
+        let asked = asking.iter().filter(|asking| asked.contains(&asking.id().0));
+        judged.extend(asked.map(JudgedClient::of_asking));
+        self.describe(judged, &asking, now, &requests)
     }
 
     fn describe(
         &self,
         judged: Vec<JudgedClient>,
+        asking: &[AskingClient],
         now: Instant,
         requests: &impl Fn(ClientKey) -> usize,
     ) -> Vec<StandingClient> {
-        let one = |client: JudgedClient| Some(client.of(self.connected_as(client.id, requests)?, now));
-        judged.into_iter().filter_map(one).collect()
+        let connected = |id: FollowerId| {
+            let asking = || asking.iter().find(|asking| asking.id() == id).map(|asking| asking.client.clone());
+            self.connected_as(id, requests).or_else(asking)
+        };
+        judged.into_iter().filter_map(|client| Some(client.of(connected(client.id)?, now))).collect()
     }
 
     fn judge(&self, clients: &[(FollowerId, Era)], now: Instant) -> Vec<JudgedClient> {
@@ -238,18 +282,32 @@ impl ListNotifier {
         for some in clients.chunks(JUDGED_AT_ONCE) {
             let announcements = self.announcements();
             judged.extend(some.iter().map(|&(id, era)| {
-                let (record, owed) = (announcements.deliveries.of(id), announcements.ledger.owed_since(id));
-                let standing = match record.standing(owed, now) {
-                    _ if announcements.ledger.is_silent(id) => ClientStanding::Silent,
-                    // That a notice can not be handed over is known all the same.
-                    standing @ (ClientStanding::Deaf | ClientStanding::Owed) => standing,
-                    _ if era == Era::Modern && shared.contains(id) => ClientStanding::Unknown,
+                let (record, ledger) = (announcements.deliveries.of(id), &announcements.ledger);
+                let owed = announcements.owed_lists(id);
+                // Only of those that are behind: it is looked up.
+                let calls = if record.outdated.is_empty() { [0; 3] } else { self.calls_of(id, era) };
+                let (is_silent, is_shared) = (ledger.is_silent(id), era == Era::Modern && shared.contains(id));
+                let known = |standing: ClientStanding| match standing {
+                    _ if is_silent => ClientStanding::Silent,
+                    // That a notice can not be handed over, or is not wanted, is known all the same.
+                    ClientStanding::Unreached | ClientStanding::Owed | ClientStanding::NotAsking => standing,
+                    _ if is_shared => ClientStanding::Unknown,
                     standing => standing,
                 };
-                JudgedClient { id, standing, record, owed }
+                let standing = known(record.standing(owed, calls, now));
+                let lists = Topic::ALL.map(|topic| known(record.of_list(topic, owed, calls, now)));
+                JudgedClient { id, standing, lists, record, calls, owed: owed.map(|owed| owed.since) }
             }));
         }
         judged
+    }
+
+    fn calls_of(&self, id: FollowerId, era: Era) -> [u8; 3] {
+        let calls = match era {
+            Era::Legacy => self.sessions.get(ClientKey(id.0)).map(|session| session.hearing.calls()),
+            Era::Modern => self.listens.hearing(id).map(|hearing| hearing.calls()),
+        };
+        calls.unwrap_or_default()
     }
 }
 
@@ -261,16 +319,26 @@ const JUDGED_AT_ONCE: usize = 512;
 struct JudgedClient {
     id: FollowerId,
     standing: ClientStanding,
+    lists: [ClientStanding; 3],
     record: DeliveryRecord,
+    calls: [u8; 3],
     owed: Option<Instant>,
 }
 
 impl JudgedClient {
+    fn of_asking(asking: &AskingClient) -> Self {
+        let (id, standing, calls) = (asking.id(), AskingClient::STANDING, [0; 3]);
+        Self { id, standing, lists: [standing; 3], record: asking.record, calls, owed: None }
+    }
+
     fn of(self, client: Connected, now: Instant) -> StandingClient {
         let ago = |at: Instant| now.saturating_duration_since(at);
         StandingClient {
             client,
             standing: self.standing,
+            lists: self.lists,
+            calls: self.calls,
+            commits: self.record.commit,
             owed: self.owed.map(ago),
             outdated: self.record.outdated().map(|(topic, told)| (topic, ago(told))).collect(),
             told: self.record.told.map(|at| at.map(ago)),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tidings_hub::ServerId;
-use tidings_hub::deliveries::{COMMITS, ClientStanding, Deliveries, EVENTS, PATIENCE, size_of_record};
+use tidings_hub::deliveries::{COMMITS, Deliveries, EVENTS, size_of_record};
 use tidings_hub::ledger::{
     CommitOccasion, FollowerBaseline, FollowerId, Ledger, LedgerCommit, Topic, Topics, ViewDigests,
 };
@@ -23,48 +23,8 @@ fn only(topic: Topic) -> Topics {
 fn begun() -> (Instant, Deliveries) {
     let begun = Instant::now();
     let mut deliveries = Deliveries::new(begun);
-    deliveries.came(ID, 0, Topics::ALL);
+    deliveries.came(ID, 0, Topics::ALL, false);
     (begun, deliveries)
-}
-
-#[test]
-fn who_was_told_and_does_not_list_is_ignoring_after_a_while() {
-    let (begun, mut deliveries) = begun();
-    let at = |seconds| begun + Duration::from_secs(seconds);
-    let standing = |deliveries: &Deliveries, owed: Option<u64>, now| deliveries.of(ID).standing(owed.map(at), at(now));
-    assert_eq!(standing(&deliveries, None, 0), ClientStanding::Current);
-    assert_eq!(standing(&deliveries, Some(0), 1), ClientStanding::Owed);
-    assert_eq!(standing(&deliveries, Some(0), 6), ClientStanding::Deaf);
-    deliveries.told(ID, only(TOOLS), only(TOOLS), at(8));
-    assert_eq!(standing(&deliveries, None, 500), ClientStanding::Unknown, "it never listed here");
-    deliveries.listed(ID, TOOLS, at(9));
-    assert_eq!(standing(&deliveries, None, 500), ClientStanding::Current);
-    deliveries.told(ID, only(TOOLS), only(TOOLS), at(10));
-    assert_eq!(standing(&deliveries, None, 69), ClientStanding::Told);
-    assert_eq!(standing(&deliveries, None, 70), ClientStanding::Ignoring);
-    assert_eq!(standing(&deliveries, Some(70), 71), ClientStanding::Ignoring, "a fresh notice excuses nothing");
-    deliveries.listed(ID, Topic::Prompts, at(71));
-    assert_eq!(standing(&deliveries, None, 72), ClientStanding::Ignoring, "it listed something else");
-    deliveries.told(ID, only(TOOLS), only(TOOLS), at(72));
-    assert_eq!(standing(&deliveries, None, 73), ClientStanding::Ignoring, "told once more");
-    deliveries.listed(ID, TOOLS, at(73));
-    assert_eq!(standing(&deliveries, None, 500), ClientStanding::Current);
-    deliveries.told(ID, only(TOOLS), only(TOOLS), at(600));
-    assert_eq!(standing(&deliveries, None, 601), ClientStanding::Told);
-    assert_eq!(deliveries.of(ID).notices, 4);
-    deliveries.left(ID, at(602));
-    assert!(deliveries.is_empty());
-    assert_eq!(standing(&deliveries, None, 602), ClientStanding::Current);
-}
-
-#[test]
-fn told_and_listed_in_the_same_moment_are_kept_apart() {
-    let (begun, mut deliveries) = begun();
-    deliveries.listed(ID, TOOLS, begun);
-    deliveries.told(ID, only(TOOLS), only(TOOLS), begun);
-    assert_eq!(deliveries.of(ID).standing(None, begun + PATIENCE), ClientStanding::Ignoring);
-    deliveries.listed(ID, TOOLS, begun);
-    assert_eq!(deliveries.of(ID).standing(None, begun + PATIENCE), ClientStanding::Current);
 }
 
 #[test]
@@ -177,7 +137,7 @@ proptest! {
                     Topic::ALL.into_iter().filter(|topic| follows[*topic as usize]).for_each(|topic| topics.insert(topic));
                     let baseline = if fresh { FollowerBaseline::Nothing } else { FollowerBaseline::Current };
                     ledger.follow(FollowerId(id), view, topics, baseline, digests(&world, view));
-                    deliveries.came(FollowerId(id), ledger.place_of(FollowerId(id)).unwrap(), topics);
+                    deliveries.came(FollowerId(id), ledger.place_of(FollowerId(id)).unwrap(), topics, false);
                     present.insert(id, (view, follows));
                 }
                 Step::Leave(id) => {

@@ -4,12 +4,14 @@
 mod approvals;
 mod built_ins;
 mod calls;
+mod channel;
 mod client_profiles;
 mod deliveries;
 mod drives;
 mod generate;
 mod golden_views;
 mod grant_keeper;
+mod hearing;
 mod increments;
 mod ledger;
 mod link_health;

@@ -297,7 +297,7 @@ fn settings(rules: &Rules) -> Settings {
         resource_pace: NoticePace { quiet: Duration::from_millis(20), max_wait: Duration::from_millis(200) },
         poll_interval: Duration::ZERO,
         clients: Default::default(),
-        announcements: ListAnnouncements { initially: true, silent: Vec::new() },
+        announcements: ListAnnouncements { initially: true, silent: Vec::new(), hints: false },
         own_links: Default::default(),
         limits: Default::default(),
         parks: Default::default(),

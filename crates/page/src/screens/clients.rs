@@ -15,13 +15,13 @@ pub struct ClientView {
     pub name: String,
     /// Who is behind it.
     pub principal: String,
-    /// `session` or `listen`.
+    /// `session`, `listen`, or `requests` of one that does not listen.
     pub kind: String,
     /// Its revision of the protocol.
     pub revision: String,
     /// Since when it is connected.
     pub since: Option<Timestamp>,
-    /// `current`, `owed`, `told`, `ignoring`, `deaf`, `silent` or `unknown`.
+    /// `heard`, `owed`, `waiting`, `deaf`, `unreached`, `sent`, `not asking`, `silent` or `unknown`.
     pub state: String,
     /// Why, in words.
     pub reason: String,
@@ -42,6 +42,8 @@ pub struct BeliefView {
     pub listed: Option<Timestamp>,
     /// Whether it asked, was told, and did not ask since.
     pub outdated: bool,
+    /// How the client stands to it, in the same words.
+    pub state: String,
 }
 
 /// Something that happened to a client.
@@ -84,7 +86,7 @@ pub struct ClientScreen {
 }
 
 /// The states, trouble first.
-const STATES: [&str; 7] = ["ignoring", "deaf", "owed", "told", "current", "unknown", "silent"];
+const STATES: [&str; 9] = ["deaf", "unreached", "owed", "waiting", "sent", "heard", "not asking", "unknown", "silent"];
 
 /// Where a state stands among the others: trouble first.
 pub fn client_rank(state: &str) -> u8 {
@@ -99,13 +101,15 @@ pub fn client_state(state: &str) -> (&'static str, &'static str) {
 
 fn look(state: &str) -> (u8, &'static str, &'static str) {
     match state {
-        "ignoring" => (0, "◆", "suspect"),
-        "deaf" => (1, "▲", "bad"),
+        "deaf" => (0, "◆", "suspect"),
+        "unreached" => (1, "▲", "bad"),
         "owed" => (2, "◔", "wait"),
-        "told" => (3, "◐", "wait"),
-        "unknown" => (5, "?", "off"),
-        "silent" => (6, "○", "off"),
-        _ => (4, "●", "ok"),
+        "waiting" => (3, "◐", "wait"),
+        "sent" => (4, "◌", "off"),
+        "not asking" => (6, "–", "off"),
+        "unknown" => (7, "?", "off"),
+        "silent" => (8, "○", "off"),
+        _ => (5, "●", "ok"),
     }
 }
 
@@ -135,7 +139,7 @@ impl ClientsScreen {
             @if self.clients.is_empty() && !self.state.is_empty() {
                 div.empty { p { "No client is " (foreign(&self.state)) "." } }
             } @else if self.clients.is_empty() {
-                div.empty { p { "Nobody is connected. Modern clients are shown while they listen for changes." }
+                div.empty { p { "Nobody is connected. Modern clients are shown while they listen for changes, and for ten minutes after they asked for a list." }
                     p { a href="/connect" { "Connect a client" } } }
             } @else {
                 div.scroll { table.stack.fixed {
@@ -153,7 +157,7 @@ impl ClientsScreen {
                 } }
                 (self.part.pager(&path, "Clients"))
             }
-            p.muted { "◆ ignoring: told, and not listed since. ▲ deaf: owed a notice for more than 5 s. Counted since the gateway was started, " (shell.ago(self.since)) "." }
+            p.muted { "◆ deaf: told, and 3 calls or 10 minutes passed without a list since. ▲ unreached: owed a notice for more than 5 s. Counted since the gateway was started, " (shell.ago(self.since)) "." }
         };
         shell.page(PagePlace::Clients, "Clients", &content)
     }
@@ -212,9 +216,14 @@ fn happened(shell: &Shell, event: &ClientEventView) -> Markup {
 fn believes(client: &ClientView, belief: &BeliefView) -> Markup {
     html! {
         @if matches!(client.state.as_str(), "unknown" | "silent") { span.off { "? unknown" } }
-        @else if belief.outdated { span.suspect { "◆ an old list" } }
         @else if belief.listed.is_none() { span.off { "? nothing: it did not list" } }
-        @else if matches!(client.state.as_str(), "owed" | "deaf") { span.wait { "◔ perhaps an old list: a notice is owed" } }
+        @else if matches!(belief.state.as_str(), "deaf" | "waiting") {
+            @let (_, shape, class) = look(&belief.state);
+            span class=(class) { (shape) " an old list" }
+        }
+        @else if matches!(belief.state.as_str(), "owed" | "unreached") { span.wait { "◔ perhaps an old list: a notice is owed" } }
+        @else if belief.state == "not asking" { span.off { "– what it last asked for: it is not told" } }
+        @else if belief.state == "sent" && belief.outdated { span.off { "◌ perhaps an old list: it was sent a message" } }
         @else { "the present list" }
     }
 }

@@ -30,7 +30,7 @@ const WAITING: usize = 64;
 /// How long the last lines may take, when everything else is over.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(cli: &Cli) -> Result<(), CommandFailure> {
+pub(super) async fn run(cli: &Cli, channel: bool) -> Result<(), CommandFailure> {
     let data = DataDir::find(cli.data.as_deref())?;
     if data.running().is_none() {
         return Err(CommandFailure::Failed(format!(
@@ -42,7 +42,7 @@ pub(super) async fn run(cli: &Cli) -> Result<(), CommandFailure> {
     ending::stop_on_signal(stop.clone());
     let (out, lines) = mpsc::channel(WAITING);
     let writer = tokio::spawn(write(lines, standard::output(), stop.clone()));
-    let relay = Arc::new(StdioRelay::new(data, out)?);
+    let relay = Arc::new(StdioRelay::new(data, out, channel)?);
     let mut input = standard::input();
     let mut read = InputLines::default();
     while let Some(line) = read.next(&mut input, &stop).await {

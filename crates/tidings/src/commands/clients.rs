@@ -17,7 +17,9 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     }
     let mut rows: Vec<&Value> = found["clients"].as_array().into_iter().flatten().collect();
     if rows.is_empty() {
-        eprintln!("Nobody is connected. Modern clients are shown while they listen for changes.");
+        eprintln!(
+            "Nobody is connected. Modern clients are shown while they listen, and for ten minutes after they asked for a list."
+        );
     }
     // Trouble first.
     rows.sort_by_key(|row| rank(row["state"].as_str().unwrap_or_default()));
@@ -28,11 +30,12 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
 
 fn rank(state: &str) -> u8 {
     match state {
-        "ignoring" => 0,
-        "deaf" => 1,
-        "owed" | "told" => 2,
-        "current" => 3,
-        _ => 4,
+        "deaf" => 0,
+        "unreached" => 1,
+        "owed" | "waiting" => 2,
+        "sent" => 3,
+        "heard" => 4,
+        _ => 5,
     }
 }
 
@@ -40,15 +43,17 @@ fn line(row: &Value, paint: TerminalPaint) -> String {
     let text = |key: &str| harmless(row[key].as_str().unwrap_or_default());
     let name = harmless(row["name"].as_str().unwrap_or("a client without a name"));
     let (shape, style) = match row["state"].as_str().unwrap_or_default() {
-        "ignoring" => ("◆", WENT),
-        "deaf" => ("▲", WENT),
+        "deaf" => ("◆", WENT),
+        "unreached" => ("▲", WENT),
         "owed" => ("◔", OTHER),
-        "told" => ("◐", OTHER),
-        "current" => ("●", DIM),
+        "waiting" => ("◐", OTHER),
+        "heard" => ("●", DIM),
+        "sent" => ("◌", DIM),
+        "not asking" => ("–", DIM),
         "silent" => ("○", DIM),
         _ => ("?", DIM),
     };
-    let state = paint.styled(style, &format!("{shape} {:<8}", text("state")));
+    let state = paint.styled(style, &format!("{shape} {:<10}", text("state")));
     let who = format!("{} {}, {}, {}", text("kind"), row["id"], text("revision"), text("principal"));
     format!("{state}  {}  {}  {}", paint.styled(BOLD, &name), text("reason"), paint.styled(DIM, &who))
 }
@@ -62,11 +67,11 @@ mod tests {
     #[test]
     fn a_line_says_how_a_client_stands_and_why() {
         let row = json!({ "id": 12, "kind": "session", "name": "claude\u{1b}[2J", "principal": "laptop", "revision": "2025-06-18",
-            "state": "ignoring", "reason": "told 61 s ago of tools, and did not list since" });
+            "state": "deaf", "reason": "told 61 s ago of tools, and did not list since" });
         let line = line(&row, TerminalPaint { colours: false, width: None });
         assert_eq!(
             line,
-            "◆ ignoring  claude\\u{1b}[2J  told 61 s ago of tools, and did not list since  session 12, 2025-06-18, laptop"
+            "◆ deaf        claude\\u{1b}[2J  told 61 s ago of tools, and did not list since  session 12, 2025-06-18, laptop"
         );
     }
 }

@@ -3,6 +3,7 @@
 mod clients;
 mod environment;
 mod finding;
+mod hearing;
 mod notify;
 mod servers;
 mod watches;
@@ -69,6 +70,7 @@ async fn examine(cli: &Cli) -> Vec<DoctorFinding> {
     // A gateway that does not answer is one finding; asking it about servers would only repeat it.
     let running = running.filter(|_| reachable);
     findings.extend(servers::findings(cli, running.as_ref(), config.as_ref()).await);
+    findings.extend(hearing::findings(running.as_ref()).await);
     if let Some(config) = &config {
         findings.extend(watches::findings(config).await);
         findings.extend(notify::findings(config, running.as_ref()).await);

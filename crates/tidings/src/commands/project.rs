@@ -57,7 +57,7 @@ pub(super) async fn run(cli: &Cli, dir: Option<&Path>, allow: &[String]) -> Resu
     let mut prepared = wiring::prepare(cli, ground, DataDir::find(cli.data.as_deref()).ok().as_ref())?;
     // Here a cursor is good for one state of its list, and a client may ask for longer pages.
     prepared.bind_pages();
-    stdio::serve(prepared, store).await
+    stdio::serve(prepared, store, false).await
 }
 
 /// The folder that is meant.

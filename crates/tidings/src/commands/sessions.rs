@@ -34,6 +34,10 @@ fn line(row: &Value) -> String {
         facts.push(text("principal").to_owned());
     }
     facts.push(format!("connected for {}", ago(&row["since"])));
+    // The others need nobody's attention.
+    if matches!(text("state"), "deaf" | "unreached") {
+        facts.push(text("state").to_owned());
+    }
     for (key, word) in [("requests_in_flight", "request"), ("subscriptions", "subscription")] {
         match row[key].as_u64() {
             None | Some(0) => {}

@@ -27,7 +27,15 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     let remedy = if failing + logins > 0 { ": tidings servers" } else { "" };
     let logins = if logins > 0 { format!(", {logins} without a login") } else { String::new() };
     println!("  servers        {} ready, {failing} failing{logins}{remedy}", servers["ready"]);
-    println!("  connected      {}", status["sessions"]);
+    let count = |state: &str| status["clients"][state].as_u64().unwrap_or_default();
+    let (deaf, unreached) = (count("deaf"), count("unreached"));
+    let trouble: Vec<String> = [(deaf, "deaf"), (unreached, "unreached")]
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, w)| format!(", {n} {w}"))
+        .collect();
+    let remedy = if trouble.is_empty() { "" } else { ": tidings clients" };
+    println!("  connected      {}{}{remedy}", status["sessions"], trouble.concat());
     println!("  in flight      {}", status["requests_in_flight"]);
     if let Some(problem) = status["search"]["endpoint"]["problem"].as_str() {
         println!("  search         the embeddings endpoint is down, so words decide: {problem}");

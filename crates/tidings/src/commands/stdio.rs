@@ -21,7 +21,7 @@ use crate::{ending, feed, logging, reload, settings, standard, telemetry, wiring
 /// How long a process that is about to leave may hold the store. A client waits for the answer to its first request.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), CommandFailure> {
+pub(super) async fn run(cli: &Cli, project: Option<&Path>, channel: bool) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli)?;
     settings::refuse(&loaded.config.unsuited_to_stdio())?;
     if !loaded.config.notify.is_empty() {
@@ -39,7 +39,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>) -> Result<(), Command
     ground.notice = notice;
     let data = DataDir::find(cli.data.as_deref()).ok();
     ground.logins = wiring::open_logins(&store, data.as_ref(), vault.as_deref());
-    serve(wiring::prepare(cli, ground, data.as_ref())?, store).await
+    serve(wiring::prepare(cli, ground, data.as_ref())?, store, channel).await
 }
 
 /// What a client is told in the place of servers that may not be started.
@@ -73,8 +73,8 @@ fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), CommandF
     Ok(())
 }
 
-/// Serves one client until it or we are asked to end.
-pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result<(), CommandFailure> {
+/// Serves one client until it or we are asked to end. `channel`: it is told of changes on the channel of Claude Code, too.
+pub(super) async fn serve(mut prepared: PreparedGateway, store: Store, channel: bool) -> Result<(), CommandFailure> {
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let (audit, trail) = crate::audit::start(&store, prepared.audit()).unzip();
@@ -88,8 +88,8 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store) -> Result
     let caring = tokio::spawn(care.run(stop.clone()));
     let names = ToolNames::default();
     let journal = feed::journal(&log, names.clone());
-    let principal = prepared.only_client();
-    let serving = stdio::serve(standard::input(), standard::output(), principal, stop.clone(), move |first| {
+    let client = (prepared.only_client(), channel);
+    let serving = stdio::serve(standard::input(), standard::output(), client, stop.clone(), move |first| {
         if let Err(failure) = prepared.come_through(first.gateways) {
             // Nothing may be started, not even to say so: the gateway that asks shows what stands on standard error.
             eprintln!("{failure}");

@@ -132,7 +132,7 @@ struct ClientStates {
 
 impl ClientStates {
     fn add_news(&mut self, gateway: &Gateway, news: &mut Map<String, Value>) {
-        let total = gateway.connected_count();
+        let total = gateway.shown_count();
         let mut changed = Map::new();
         for standing in gateway.standing_of(self.shown.iter().copied()) {
             let (id, state) = (standing.client.id, standing.standing.as_str());

@@ -218,6 +218,7 @@ pub(super) fn clients(described: &[Value]) -> Vec<ClientView> {
                     told: time(&list["told"]),
                     listed: time(&list["listed"]),
                     outdated: list["outdated"] == true,
+                    state: list["state"].as_str().unwrap_or_default().to_owned(),
                 })
                 .collect(),
         }

@@ -14,7 +14,7 @@ async fn state_of(gateway: &Gateway, kind: &str) -> Value {
 
 // page clients
 #[tokio::test]
-async fn a_client_that_was_told_stands_as_told_until_it_lists_again() {
+async fn a_client_that_was_told_is_waited_for_until_it_lists_again() {
     let server = full().stdio().await;
     let gateway = quick().server("one", &server).serve().await;
     for modern in [false, true] {
@@ -33,16 +33,16 @@ async fn a_client_that_was_told_stands_as_told_until_it_lists_again() {
         }
         client.names("tools").await;
         let before = state_of(&gateway, kind).await;
-        assert_eq!((&before["state"], &before["notices"]), (&json!("current"), &json!(0)), "{before}");
+        assert_eq!((&before["state"], &before["notices"]), (&json!("heard"), &json!(0)), "{before}");
         let heard = client.count("notifications/tools/list_changed");
         add(&server, &format!("for_{modern}"));
         client.wait_for_method("notifications/tools/list_changed", heard + 1).await;
         let told = state_of(&gateway, kind).await;
-        assert_eq!((&told["state"], &told["lists"][0]["outdated"]), (&json!("told"), &json!(true)), "{told}");
+        assert_eq!((&told["state"], &told["lists"][0]["outdated"]), (&json!("waiting"), &json!(true)), "{told}");
         client.names("prompts").await;
-        assert_eq!(state_of(&gateway, kind).await["state"], "told", "it listed something else");
+        assert_eq!(state_of(&gateway, kind).await["state"], "waiting", "it listed something else");
         client.names("tools").await;
-        assert_eq!(state_of(&gateway, kind).await["state"], "current");
+        assert_eq!(state_of(&gateway, kind).await["state"], "heard");
         let (_, ledger) = get(&gateway, &format!("/clients/{}/ledger", told["id"])).await;
         let events: Vec<&str> =
             ledger["events"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect();

@@ -4,6 +4,7 @@
 mod api;
 mod clients;
 mod command;
+mod deaf;
 mod departures;
 mod feed;
 mod notify;

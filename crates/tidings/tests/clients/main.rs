@@ -3,6 +3,7 @@
 
 mod attach;
 mod batches;
+mod channel;
 mod disconnects;
 mod endings;
 mod restarts;

@@ -45,7 +45,7 @@ fn weighed(clients: usize) -> Result<LedgerWeight, BenchError> {
     let begun = Instant::now();
     let crowd = || {
         let mut deliveries = Deliveries::new(begun);
-        (0..clients as u64).for_each(|id| deliveries.came(FollowerId(id), 0, Topics::ALL));
+        (0..clients as u64).for_each(|id| deliveries.came(FollowerId(id), 0, Topics::ALL, false));
         deliveries
     };
     let before = own()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use tidings_downstream::LIMITS;
-use tidings_proto::{code, headers, meta, notifications};
+use tidings_proto::{channel, code, headers, meta, notifications};
 use tidings_sync::Lock;
 use tidings_wire::{
     Frame, FrameError, FrameKind, IncomingMessage, RawId, error_response, get, notification, one_line, request,
@@ -31,6 +31,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub(super) struct StdioRelay {
     door: GatewayClient,
     out: mpsc::Sender<Bytes>,
+    /// Whether the client is told on the channel, too.
+    channel: bool,
     session: Lock<Option<LegacySession>>,
     /// Requests under way. A modern one is cancelled by dropping it; of a legacy one that was cancelled no answer comes.
     running: Lock<HashMap<RawId, RunningCall>>,
@@ -60,10 +62,11 @@ struct LegacySession {
 }
 
 impl StdioRelay {
-    pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>) -> Result<Self, CommandFailure> {
+    pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>, channel: bool) -> Result<Self, CommandFailure> {
         Ok(Self {
             door: GatewayClient::new(data)?,
             out,
+            channel,
             session: Lock::default(),
             running: Lock::default(),
             tasks: TaskTracker::new(),
@@ -107,10 +110,18 @@ impl StdioRelay {
             return self.cancel(line, &frame).await;
         }
         match id {
+            Some(id) if self.channel && frame.method() == "server/discover" => {
+                // It goes on as a session then, which is what has a channel.
+                let refusal = error_response(Some(&id), code::METHOD_NOT_FOUND, channel::NO_DISCOVERY, None);
+                self.write(&refusal).await;
+            }
             Some(id) if meta::is_modern(&frame) => {
                 self.begin_modern(line, id, frame.method() == "subscriptions/listen");
             }
-            Some(id) if frame.method() == "initialize" => self.initialize(line, id).await,
+            Some(id) if frame.method() == "initialize" => {
+                let line = if self.channel { channel::ask(&frame) } else { line };
+                self.initialize(line, id).await;
+            }
             id => {
                 self.remember(&frame);
                 // The push stream belongs to a session that is initialized; before, the gateway would refuse it.
