@@ -111,7 +111,6 @@ impl Keeper {
             }
         }
         let busy = !commands.is_empty();
-        let told = if busy { GrantState::Busy } else { machine.state() };
         let keeper = Self(Arc::new(KeeperShared {
             tools,
             name: name.to_owned(),
@@ -129,7 +128,7 @@ impl Keeper {
                 fault,
             }),
             bell: Notify::new(),
-            told: watch::Sender::new(told),
+            told: watch::Sender::new(GrantState::Busy),
             held: watch::Sender::new(None),
             runs: AtomicBool::new(false),
             over: CancellationToken::new(),
@@ -144,11 +143,28 @@ impl Keeper {
     /// A token that was restored is in use before the first request is made: no server is asked without it.
     fn use_what_is_ready(&self) {
         let mut state = self.0.state.lock();
-        if let Some(GrantCommand::Use(generation)) = state.commands.front().copied() {
+        self.do_at_once(&mut state);
+        self.say(&state);
+    }
+
+    /// What the machine wants and takes no time. Under the lock, so that whoever is told of a token finds it: between the two, those who are
+    /// refused would take the old one for all that there is.
+    fn do_at_once(&self, state: &mut KeeperState) {
+        while let Some(command) = state.commands.front().copied() {
+            match command {
+                GrantCommand::Use(generation) => self.publish(state, generation),
+                GrantCommand::Withdraw => drop(self.0.held.send_replace(None)),
+                GrantCommand::Discover | GrantCommand::Renew(_) | GrantCommand::Save => return,
+            }
             state.commands.pop_front();
-            self.publish(&state, generation);
-            self.0.told.send_replace(state.machine.state());
         }
+    }
+
+    /// Tells those who wait how it stands. Nobody is woken for what was said before: a thousand calls may be refused with one token, and
+    /// each of them comes by here.
+    fn say(&self, state: &KeeperState) {
+        let now = if state.commands.is_empty() { state.machine.state() } else { GrantState::Busy };
+        self.0.told.send_if_modified(|told| std::mem::replace(told, now) != now);
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -267,8 +283,7 @@ impl Keeper {
             change(&mut state);
             let commands = state.machine.on(event, Instant::now());
             state.commands.extend(commands);
-            let told = if state.commands.is_empty() { state.machine.state() } else { GrantState::Busy };
-            self.0.told.send_replace(told);
+            self.say(&state);
         }
         self.ensure_runs();
         self.0.bell.notify_one();
@@ -293,9 +308,10 @@ impl Keeper {
         loop {
             let (command, deadline) = {
                 let mut state = self.0.state.lock();
+                self.do_at_once(&mut state);
                 let command = state.commands.pop_front();
                 if command.is_none() {
-                    self.0.told.send_replace(state.machine.state());
+                    self.say(&state);
                 }
                 (command, state.machine.next_deadline())
             };
@@ -334,11 +350,8 @@ impl Keeper {
                 let event = if self.save().await { GrantEvent::Saved } else { GrantEvent::SaveFailed };
                 self.tell(event);
             }
-            GrantCommand::Use(generation) => {
-                let state = self.0.state.lock();
-                self.publish(&state, generation);
-            }
-            GrantCommand::Withdraw => drop(self.0.held.send_replace(None)),
+            // Done already, at once.
+            GrantCommand::Use(_) | GrantCommand::Withdraw => {}
         }
     }
 

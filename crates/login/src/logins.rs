@@ -20,7 +20,7 @@ use crate::discovery::Discovered;
 use crate::grant_record::GrantRecord;
 use crate::keeper::{Keeper, KeeperTools, kept_people};
 use crate::pending::{LIFE, LoginOutcome, PendingLogin, PendingLogins};
-use crate::provider_http::ProviderHttp;
+use crate::provider_http::{ProviderHttp, TOKENS_WITHIN};
 use crate::provider_session::{ProviderSession, SessionFault};
 use crate::server_keepers::{KeeperOf, ServerKeepers};
 use crate::server_login::ServerLogin;
@@ -138,7 +138,8 @@ impl Logins {
     pub async fn close(&self) {
         self.0.tools.stop.cancel();
         self.0.tools.tasks.close();
-        let _ = tokio::time::timeout(Duration::from_secs(15), self.0.tools.tasks.wait()).await;
+        // A moment more than a renewal may take.
+        let _ = tokio::time::timeout(TOKENS_WITHIN + Duration::from_secs(2), self.0.tools.tasks.wait()).await;
     }
 
     /// Who owns the credentials of a server. Blocks for what was kept. `settings`: `None` where the configuration says nothing.

@@ -16,7 +16,10 @@ use crate::token_exchange::TokenRequest;
 use crate::web_address::WebAddress;
 
 /// How long one request may take.
-const WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const WITHIN: Duration = Duration::from_secs(10);
+/// How long one that gives tokens may take. Longer: a provider that rotates has taken the old refresh token back when it answers too late, and
+/// then somebody has to log in. Shorter than those wait who were refused, and than the gateway takes to end.
+pub(crate) const TOKENS_WITHIN: Duration = Duration::from_secs(20);
 /// How long an answer may be.
 const LIMIT: usize = 256 << 10;
 /// How often in a row an address may lead to another of the same origin.
@@ -40,6 +43,20 @@ pub(crate) enum ProviderReach {
     Public,
 }
 
+/// What a request says beside its address.
+struct ProviderMessage {
+    kind: Option<HeaderValue>,
+    authorization: Option<String>,
+    body: Bytes,
+    within: Duration,
+}
+
+impl Default for ProviderMessage {
+    fn default() -> Self {
+        Self { kind: None, authorization: None, body: Bytes::new(), within: WITHIN }
+    }
+}
+
 impl ProviderHttp {
     /// Where the provider of a server may be.
     pub(crate) async fn reach_of(server: &WebAddress) -> ProviderReach {
@@ -59,7 +76,7 @@ impl ProviderHttp {
     pub(crate) async fn read(&self, url: &str, reach: ProviderReach) -> Result<Option<Bytes>, String> {
         let mut url = url.to_owned();
         for _ in 0..=REDIRECTS {
-            let answer = self.send(Method::GET, &url, reach, None, None, Bytes::new()).await?;
+            let answer = self.send(Method::GET, &url, reach, ProviderMessage::default()).await?;
             let status = answer.status();
             if status.is_redirection() {
                 // Only to the same origin: another one would speak for this one.
@@ -93,9 +110,11 @@ impl ProviderHttp {
         url: &str,
         reach: ProviderReach,
         request: TokenRequest,
+        within: Duration,
     ) -> Result<Response<Bytes>, String> {
-        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
-        self.send(Method::POST, url, reach, Some(form), request.authorization, request.body.into()).await
+        let kind = Some(HeaderValue::from_static("application/x-www-form-urlencoded"));
+        let message = ProviderMessage { kind, authorization: request.authorization, body: request.body.into(), within };
+        self.send(Method::POST, url, reach, message).await
     }
 
     /// Sends JSON.
@@ -105,8 +124,9 @@ impl ProviderHttp {
         reach: ProviderReach,
         body: &Value,
     ) -> Result<Response<Bytes>, String> {
-        let json = HeaderValue::from_static("application/json");
-        self.send(Method::POST, url, reach, Some(json), None, body.to_string().into()).await
+        let kind = Some(HeaderValue::from_static("application/json"));
+        let message = ProviderMessage { kind, authorization: None, body: body.to_string().into(), within: WITHIN };
+        self.send(Method::POST, url, reach, message).await
     }
 
     async fn send(
@@ -114,10 +134,9 @@ impl ProviderHttp {
         method: Method,
         url: &str,
         reach: ProviderReach,
-        kind: Option<HeaderValue>,
-        authorization: Option<String>,
-        body: Bytes,
+        message: ProviderMessage,
     ) -> Result<Response<Bytes>, String> {
+        let ProviderMessage { kind, authorization, body, within } = message;
         let address = WebAddress::parse(url).ok_or("it is not an http address")?;
         if !address.is_safe() {
             return Err("it is not reached over https".to_owned());
@@ -145,7 +164,7 @@ impl ProviderHttp {
             ProviderReach::Public => self.public.get_or_init(HttpClient::public_only),
         };
         let client = client.as_ref().map_err(ToString::to_string)?;
-        client.fetch(request, WITHIN, LIMIT).await.map_err(|error| error.to_string())
+        client.fetch(request, within, LIMIT).await.map_err(|error| error.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::client_registration::{ClientProof, OAuthClient, registered, registrat
 use crate::discovery::{Discovered, Discovery, DiscoveryFault, DiscoveryStep};
 use crate::grant_record::{GrantRecord, unix_now};
 use crate::metadata::Provider;
-use crate::provider_http::{ProviderHttp, ProviderReach, retry_after};
+use crate::provider_http::{ProviderHttp, ProviderReach, TOKENS_WITHIN, WITHIN, retry_after};
 use crate::token_exchange::{
     DeviceCodes, TokenFault, TokenProof, TokenRequest, Tokens, clean, device_request, read_tokens, revocation_request,
     token_request,
@@ -169,7 +169,7 @@ impl ProviderSession<'_> {
         request: TokenRequest,
         secrets: &[&str],
     ) -> Result<Tokens, TokenFault> {
-        let answer = self.http.post_form(endpoint, self.reach, request).await;
+        let answer = self.http.post_form(endpoint, self.reach, request, TOKENS_WITHIN).await;
         let answer = answer.map_err(|reason| TokenFault::Unavailable { reason, after: None })?;
         read_tokens(answer.status(), retry_after(&answer), answer.body(), secrets)
     }
@@ -233,7 +233,7 @@ impl ProviderSession<'_> {
         let signed = self.signed(provider, client)?;
         let request = device_request(client, scopes, found.resource.as_deref(), signed.as_deref());
         let unavailable = |reason| SessionFault::Token(TokenFault::Unavailable { reason, after: None });
-        let answer = self.http.post_form(endpoint, self.reach, request).await.map_err(unavailable)?;
+        let answer = self.http.post_form(endpoint, self.reach, request, WITHIN).await.map_err(unavailable)?;
         serde_json::from_slice(answer.body()).map_err(|_| {
             let refused = read_tokens(answer.status(), None, answer.body(), &[]).err();
             SessionFault::Token(refused.unwrap_or_else(|| TokenFault::Rejected {
@@ -249,7 +249,7 @@ impl ProviderSession<'_> {
         for token in record.refresh.iter().chain(std::iter::once(&record.access)) {
             let Ok(signed) = self.signed(&record.provider, &record.client) else { return };
             let request = revocation_request(&record.client, token, signed.as_deref());
-            if let Err(error) = self.http.post_form(endpoint, self.reach, request).await {
+            if let Err(error) = self.http.post_form(endpoint, self.reach, request, WITHIN).await {
                 tracing::warn!(issuer = %record.provider.issuer, %error, "a token could not be revoked");
             }
         }

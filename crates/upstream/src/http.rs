@@ -248,9 +248,16 @@ impl HttpLinkShared {
     }
 
     fn take_credential(&self, held: HeldCredential) {
-        let is_newer = |state: &HttpLinkState| state.held.as_ref().is_none_or(|old| old.generation < held.generation);
+        let generation = held.generation;
+        let is_newer = |state: &HttpLinkState| state.held.as_ref().is_none_or(|old| old.generation < generation);
+        // Asked first, because all who were refused with one token come with the same next one, and nothing is made anew for them.
         if is_newer(&self.state()) {
-            self.update(|state| state.held = Some(held));
+            self.update(|state| {
+                // And again: somebody may have brought a newer one meanwhile, which must not be replaced by this.
+                if is_newer(state) {
+                    state.held = Some(held);
+                }
+            });
         }
     }
 

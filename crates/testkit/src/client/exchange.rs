@@ -1,6 +1,7 @@
 //! Following one request to its end.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidings_wire::{FrameKind, RawId};
@@ -37,6 +38,8 @@ pub struct PendingExchange {
     exchange: Exchange,
     ended: bool,
     guard: Option<DropGuard>,
+    /// How long the next bit may take.
+    patience: Duration,
 }
 
 /// A request with all that came back for it.
@@ -68,7 +71,7 @@ impl PendingExchange {
         until: Option<CancellationToken>,
     ) -> Self {
         let guard = until.map(CancellationToken::drop_guard);
-        Self { id, what, events, exchange: Exchange::default(), ended: false, guard }
+        Self { id, what, events, exchange: Exchange::default(), ended: false, guard, patience: DEADLINE }
     }
 
     /// The request's id.
@@ -126,12 +129,19 @@ impl PendingExchange {
         std::mem::take(&mut self.exchange)
     }
 
+    /// The same where so much is under way that each bit of the answer may take longer than [`DEADLINE`].
+    pub async fn finish_within(mut self, patience: Duration) -> Exchange {
+        self.patience = patience;
+        self.finish().await
+    }
+
     /// Takes one event, which may bring a message.
     async fn step(&mut self) -> Option<ReceivedMessage> {
-        let event = match tokio::time::timeout(DEADLINE, self.events.recv()).await {
+        let patience = self.patience;
+        let event = match tokio::time::timeout(patience, self.events.recv()).await {
             // A closed channel means that the task that read the answer has ended.
             Ok(event) => event.unwrap_or(ExchangeEvent::End),
-            Err(_) => panic!("gave up after {DEADLINE:?} waiting for {}: so far {:?}", self.what, self.exchange),
+            Err(_) => panic!("gave up after {patience:?} waiting for {}: so far {:?}", self.what, self.exchange),
         };
         match event {
             ExchangeEvent::Head { status, headers } => {

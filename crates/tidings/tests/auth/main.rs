@@ -15,6 +15,8 @@ mod people_logins;
 mod policies;
 mod principals;
 mod providers;
+mod renewals;
+mod scripted_provider;
 mod sessions;
 mod step_up;
 mod subscriptions;

@@ -1,129 +1,23 @@
 //! `for = "principal"`: each person logs in for themselves. The provider is a script; a real one is in `conformance/people.mjs`.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gateway, ListFollower, ScriptedAnswer, Server, ServerBuilder};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tidings_testkit::{Client, Gateway, ListFollower, Server, ServerBuilder};
 
 use crate::people_links::patient;
 use crate::policies::people;
+use crate::scripted_provider::{Given, browser, come_back, door, provider};
 use crate::with_token;
-
-/// What a provider gave away, and to whom.
-#[derive(Default)]
-struct Given {
-    access: Mutex<HashMap<String, String>>,
-    refresh: Mutex<HashMap<String, String>>,
-    count: AtomicUsize,
-    /// Whether the server has one tool more for ada.
-    grown: AtomicBool,
-}
-
-impl Given {
-    fn owner(&self, authorization: Option<&str>) -> Option<String> {
-        let token = authorization?.strip_prefix("Bearer ")?;
-        self.access.lock().unwrap().get(token).cloned()
-    }
-
-    fn take_back(&self, who: &str) {
-        self.access.lock().unwrap().retain(|_, owner| owner != who);
-        self.refresh.lock().unwrap().retain(|_, owner| owner != who);
-    }
-
-    fn answer(&self, issuer: &str, request: &str) -> (u16, Value) {
-        if request.starts_with("POST /register") {
-            return (201, json!({ "client_id": "gateway" }));
-        }
-        if !request.starts_with("POST /token") {
-            return match request.starts_with("GET /.well-known/oauth-authorization-server") {
-                true => (200, metadata(issuer)),
-                false => (404, Value::Null),
-            };
-        }
-        let body = request.split("\r\n\r\n").nth(1).unwrap_or_default();
-        let field = |name: &str| body.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-        let who = match (field("code"), field("refresh_token")) {
-            // The code says who has logged in.
-            (Some(code), _) => Some(code.to_owned()),
-            (None, refresh) => refresh.and_then(|token| self.refresh.lock().unwrap().remove(token)),
-        };
-        let Some(who) = who else { return (400, json!({ "error": "invalid_grant" })) };
-        let number = self.count.fetch_add(1, Ordering::SeqCst);
-        let (access, refresh) = (format!("access-{number}"), format!("refresh-{number}"));
-        self.access.lock().unwrap().insert(access.clone(), who.clone());
-        self.refresh.lock().unwrap().insert(refresh.clone(), who);
-        let given =
-            json!({"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": 3600});
-        (200, given)
-    }
-}
-
-fn metadata(issuer: &str) -> Value {
-    json!({
-        "issuer": issuer,
-        "authorization_endpoint": format!("{issuer}/authorize"),
-        "token_endpoint": format!("{issuer}/token"),
-        "registration_endpoint": format!("{issuer}/register"),
-        "response_types_supported": ["code"],
-        "code_challenge_methods_supported": ["S256"],
-        "token_endpoint_auth_methods_supported": ["none"],
-    })
-}
-
-async fn provider() -> (String, Arc<Given>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let issuer = format!("http://{}", listener.local_addr().unwrap());
-    let given: Arc<Given> = Arc::default();
-    let (served, own) = (Arc::clone(&given), issuer.clone());
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let (given, issuer) = (Arc::clone(&served), own.clone());
-            tokio::spawn(async move {
-                let mut request = String::new();
-                let mut part = vec![0; 16 << 10];
-                // Until the body is as long as its head says.
-                while let Ok(read @ 1..) = stream.read(&mut part).await {
-                    request.push_str(&String::from_utf8_lossy(&part[..read]));
-                    let Some((head, body)) = request.split_once("\r\n\r\n") else { continue };
-                    let head = head.to_ascii_lowercase();
-                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-                    if body.len() >= length.unwrap_or(0) {
-                        break;
-                    }
-                }
-                let (status, body) = given.answer(&issuer, &request);
-                let body = body.to_string();
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-                    body.len()
-                );
-                let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
-            });
-        }
-    });
-    (issuer, given)
-}
 
 /// A server that lets nobody in without a token, and lists one tool more for dan.
 fn crm(issuer: &str, given: &Arc<Given>) -> ServerBuilder {
     let named = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-    let (issuer, door, lists, asked) = (issuer.to_owned(), Arc::clone(given), Arc::clone(given), Arc::clone(given));
+    let (issuer, doorkeeper, lists, asked) =
+        (issuer.to_owned(), Arc::clone(given), Arc::clone(given), Arc::clone(given));
     Server::builder("crm")
-        .on_http(move |request| {
-            if request.path.starts_with("/.well-known/oauth-protected-resource") {
-                let host = request.header("host").unwrap_or_default();
-                let document = json!({"resource": format!("http://{host}/mcp"), "authorization_servers": [issuer]});
-                return Some(ScriptedAnswer::http(200, document.to_string()));
-            }
-            let is_known = door.owner(request.header("authorization")).is_some();
-            let headers = vec![("www-authenticate".to_owned(), "Bearer".to_owned())];
-            (!is_known).then(|| ScriptedAnswer::Http { status: 401, headers, body: Default::default() })
-        })
+        .on_http(move |request| door(&issuer, &doorkeeper, request))
         .on_raw("tools/list", move |call| {
             let who = lists.owner(call.received().header("authorization"));
             let names = match who.as_deref() {
@@ -151,7 +45,7 @@ fn page(text: &str) -> String {
 
 /// A person opens the page of a login, shows a token of Tidings, and logs in at the provider. Gives the last status.
 async fn visit(page: &str, gateway: &Gateway, token: &str, account: &str) -> u16 {
-    let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let browser = browser();
     let opened = browser.get(page).send().await.unwrap();
     assert_eq!(opened.status(), 200);
     let proof = format!("token=token-{token}");
@@ -160,11 +54,7 @@ async fn visit(page: &str, gateway: &Gateway, token: &str, account: &str) -> u16
     if proved.status() != 303 {
         return proved.status().as_u16();
     }
-    let to = proved.headers()[LOCATION].to_str().unwrap();
-    let state = to.split(['?', '&']).find_map(|pair| pair.strip_prefix("state=")).unwrap();
-    let cookie = proved.headers()[SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
-    let back = format!("{}/oauth/callback?code={account}&state={state}", gateway.base_url());
-    browser.get(back).header(COOKIE, cookie).send().await.unwrap().status().as_u16()
+    come_back(gateway, &proved, account).await
 }
 
 /// Logs a person in by the tool for it.
