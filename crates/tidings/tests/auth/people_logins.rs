@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use reqwest::header::{COOKIE, LOCATION};
 use serde_json::{Value, json};
 use tidings_testkit::{Client, Gateway, ListFollower, Server, ServerBuilder};
 
 use crate::people_links::patient;
 use crate::policies::people;
-use crate::scripted_provider::{Given, browser, come_back, door, provider};
-use crate::with_token;
+use crate::scripted_provider::{Given, browser, come_back, door, provider, way_back};
+use crate::{auth, with_token};
 
 /// A server that lets nobody in without a token, and lists one tool more for dan.
 fn crm(issuer: &str, given: &Arc<Given>) -> ServerBuilder {
@@ -150,26 +151,6 @@ async fn after_a_restart_nobody_logs_in_again() {
     }
 }
 
-// identity 1: the page is for who asked, whatever a browser says that it was given
-#[tokio::test]
-async fn a_cookie_that_nobody_was_given_opens_no_login() {
-    let (issuer, given) = provider().await;
-    let server = crm(&issuer, &given).http().await;
-    let toml = people(&[("ada", "support"), ("dan", "dev")]);
-    let gateway = patient(&toml).server_with("crm", &server, "auth = { for = \"principal\" }\n").serve().await;
-    let ada = with_token(gateway.client().modern(), "ada").connect().await;
-    assert_eq!(ada.names("tools").await, ["log_in"]);
-    let page = page(&ada.call_tool("log_in", json!({})).await.text());
-    let ticket = page.rsplit('/').next().unwrap();
-    let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-    let invented = format!("tidings_login_{}=invented", &ticket[..8]);
-    let opened = browser.get(&page).header(COOKIE, &invented).send().await.unwrap();
-    assert_eq!((opened.status().as_u16(), opened.headers().get(LOCATION)), (200, None), "a token is asked for");
-    assert!(opened.text().await.unwrap().contains("Your Tidings token"));
-    // The ticket is not used up by that.
-    assert_eq!(visit(&page, &gateway, "ada", "ada").await, 200);
-}
-
 // identity 5: what is not announced to a person is polled for that person
 #[tokio::test]
 async fn what_a_server_stops_announcing_to_a_person_is_polled() {
@@ -218,4 +199,48 @@ async fn what_a_server_says_over_the_connection_of_one_person_reaches_nobody_els
     ada.wait_for_method("notifications/resources/updated", 1).await;
     assert_eq!(dan.names("tools").await, ["log_in"]);
     assert_eq!(dan.count("notifications/crm/told"), 0, "{:?}", dan.received());
+}
+
+// identity 1: "MUST check that who opens it is who asked"; the callback is for the browser that opened it, or for who began
+#[tokio::test]
+async fn nobody_else_opens_the_page_of_a_login_or_ends_it() {
+    let (issuer, given) = provider().await;
+    let server = crm(&issuer, &given).http().await;
+    let gateway = patient(&auth(&[("boss", &["*"], true)])).server("crm", &server).serve().await;
+    gateway.wait_server("crm", "in need of a login", |crm| crm["state"] == "needs login").await;
+    let begin = format!("{}/api/v1/servers/crm/login", gateway.base_url());
+    let begun = browser().post(begin).bearer_auth("token-boss").send().await.unwrap().text().await.unwrap();
+    let begun: Value = serde_json::from_str(&begun).unwrap();
+    let (page, ticket) = (begun["url"].as_str().unwrap(), begun["ticket"].as_str().unwrap());
+    let show = async |cookie: &str, token: Option<&str>| {
+        let request = match token {
+            None => browser().get(page),
+            Some(token) => browser().post(page).body(format!("token={token}")),
+        };
+        request.header(COOKIE, cookie).send().await.unwrap()
+    };
+    // Anybody can make up a cookie of that name.
+    let made_up = format!("tidings_login_{}=made-up", &ticket[..8]);
+    let asked = show(&made_up, None).await;
+    assert_eq!((asked.status().as_u16(), asked.headers().get(LOCATION)), (200, None));
+    assert_eq!(show(&made_up, Some("token-nobody")).await.status(), 403);
+    let sent = show(&made_up, Some("token-boss")).await;
+    assert_eq!(sent.status(), 303);
+    // From now on it is open for that browser alone.
+    for (cookie, token) in [("", None), (&*made_up, None), ("", Some("token-boss")), (&*made_up, Some("token-boss"))] {
+        assert_eq!(show(cookie, token).await.status(), 404, "{cookie} {token:?}");
+    }
+    let (back, cookie) = way_back(&gateway, &sent, "eve");
+    for cookie in ["", &*made_up] {
+        assert_eq!(browser().get(&back).header(COOKIE, cookie).send().await.unwrap().status(), 404, "{cookie}");
+    }
+    // Who owns the machine is an admin, too, but has not begun it.
+    let (status, said) = gateway.api("POST", "/servers/crm/login/complete", json!({ "callback": back })).await;
+    assert_eq!(status, 404, "{said}");
+    assert_eq!(gateway.server_status("crm").await["state"], "needs login");
+    assert_eq!(show(&cookie, None).await.status(), 303, "the browser that opened it may load it again");
+    assert_eq!(come_back(&gateway, &sent, "boss").await, 200);
+    assert_eq!(come_back(&gateway, &sent, "boss").await, 404, "once");
+    let boss = with_token(gateway.client().modern(), "boss").connect().await;
+    assert_eq!(boss.call_tool("whoami", json!({})).await.text(), "boss");
 }
