@@ -484,3 +484,38 @@ fn ten_thousand_people_of_a_hundred_classes_have_a_hundred_views() {
     let local = LocalName::new("get_0");
     assert!(views.iter().all(|view| view.public_name(ListKind::Tools, ServerId(49), &local).is_some()));
 }
+
+// identity 3: `kinds`
+#[test]
+fn a_rule_about_one_list_is_about_no_other() {
+    let tools = PolicyRule {
+        kinds: [true, false, false, false],
+        ..rule("tools", "*", RuleEffect::Allow, &["crm/get", "crm/db://*"])
+    };
+    let resources = vec![item(ListKind::Resources, "crm", "db://a")];
+    let offer = crm(vec![annotated("get", &json!({}))]).offering(ListKind::Resources, resources);
+    let offer = Arc::new(offer);
+    let part = whole(&[Arc::clone(&offer)], &policy(RuleEffect::Deny, vec![tools])).seen_by(&person(&[]));
+    assert!(part.permits(ruled(&offer), ListKind::Tools, "get", Rights::USE));
+    for uri in ["db://a", "db://unlisted"] {
+        assert!(!part.permits(ruled(&offer), ListKind::Resources, uri, Rights::USE), "{uri}");
+    }
+    assert!(part.offer(offer.server).is_some_and(|seen| seen.list(ListKind::Resources).items.is_empty()));
+}
+
+// identity 3: rules tell people apart, and so do the servers of their tokens
+#[test]
+fn people_with_other_servers_are_of_another_class() {
+    let policy = policy(RuleEffect::Allow, vec![rule("no", "*", RuleEffect::Deny, &["a/x"])]);
+    let offer = |id, name: &str| {
+        let tools = ["x", "y"].iter().map(|tool| item(ListKind::Tools, name, tool)).collect();
+        Arc::new(ServerOffer::new(ServerId(id), name).offering(ListKind::Tools, tools))
+    };
+    let whole = whole(&[offer(0, "a"), offer(1, "b")], &policy);
+    let with = |server: &str| AccessScope::new(vec![server.to_owned()], false, matches);
+    for _ in 0..2 {
+        assert_eq!(names(&whole.seen_by(&with("*"))), ["y", "x", "y"]);
+        assert_eq!(names(&whole.seen_by(&with("b"))), ["x", "y"]);
+    }
+    assert_eq!(policy.class_count(), 2);
+}

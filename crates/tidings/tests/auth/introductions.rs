@@ -51,7 +51,8 @@ async fn apps_are_told_to_whoever_may_use_a_server_that_has_some() {
 // issue 6.8
 #[tokio::test]
 async fn a_server_that_is_alone_speaks_only_for_those_who_may_use_it() {
-    for red in [full("red").stdio().await, full("red").modern_only().http().await] {
+    let red = || full("red").on_raw("red/own", |call| async move { call.ok(json!({})) });
+    for red in [red().stdio().await, red().modern_only().http().await] {
         let gateway = guarded().server("red", &red).serve().await;
         for client in both_eras(&gateway, "red").await {
             assert!(introduction(&client).await.to_string().contains("How to use red."));
@@ -69,7 +70,9 @@ async fn a_server_that_is_alone_speaks_only_for_those_who_may_use_it() {
                 assert!(!client.call_tool(name, json!({})).await.error().is_null(), "{name}");
             }
             assert!(!client.request("resources/read", json!({"uri": "file:///r"})).await.error().is_null());
+            // Nor by a method that only that server knows.
+            assert!(!client.request("red/own", json!({})).await.error().is_null());
         }
-        assert_eq!(red.count("tools/call"), calls);
+        assert_eq!((red.count("tools/call"), red.count("red/own")), (calls, 0));
     }
 }

@@ -13,6 +13,7 @@ mod limits;
 mod people_links;
 mod people_logins;
 mod policies;
+mod policy_bypasses;
 mod principals;
 mod providers;
 mod renewals;

@@ -13,11 +13,11 @@ use crate::{both_eras, error_about, everything, follow, hear, quick, told, with_
 
 const UPDATED: &str = "notifications/resources/updated";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-const OPEN: &str = "crm+file:///open/r";
+pub(crate) const OPEN: &str = "crm+file:///open/r";
 const SECRET: &str = "crm+file:///secret/r";
 
 /// Support may not delete, and knows no secrets.
-const RULES: &str = r#"
+pub(crate) const RULES: &str = r#"
 [[policy.rule]]
 name = "support is careful"
 who = ["group:support"]
@@ -40,7 +40,7 @@ pub(crate) fn people(people: &[(&str, &str)]) -> String {
     text + "]\n"
 }
 
-fn crm() -> ServerBuilder {
+pub(crate) fn crm() -> ServerBuilder {
     let tool =
         |name: &str, notes: Value| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": notes});
     Server::builder("crm")
@@ -61,12 +61,12 @@ fn crm() -> ServerBuilder {
 }
 
 /// Ada of support and Dan of development, and rules.
-fn ruled(rules: &str) -> GatewayBuilder {
+pub(crate) fn ruled(rules: &str) -> GatewayBuilder {
     quick(&people(&[("ada", "support"), ("dan", "dev")])).toml(&format!("{BEGIN}{rules}{END}"))
 }
 
 /// Two servers, so that names have prefixes.
-async fn with_other(gateway: GatewayBuilder, crm: &Server) -> (Server, Gateway) {
+pub(crate) async fn with_other(gateway: GatewayBuilder, crm: &Server) -> (Server, Gateway) {
     let other = Server::builder("other").echo("echo").stdio().await;
     let gateway = gateway.server("crm", crm).server("other", &other).serve().await;
     (other, gateway)
@@ -288,7 +288,7 @@ fn with_rules(gateway: &Gateway, rules: &str) -> String {
     format!("{before}\n{after}\n{BEGIN}{rules}{END}")
 }
 
-async fn followers(gateway: &Gateway, token: &str) -> Vec<(Client, PendingExchange)> {
+pub(crate) async fn followers(gateway: &Gateway, token: &str) -> Vec<(Client, PendingExchange)> {
     let mut clients = Vec::new();
     for client in both_eras(gateway, token).await {
         let stream = follow(&client).await;
@@ -329,6 +329,15 @@ async fn other_rules_are_told_to_those_whose_view_they_change() {
     for (client, _) in &support {
         hear(client, "tools", 2).await;
         assert_eq!(client.names("tools").await.len(), 4);
+    }
+    // The same rule about something else: nothing of what was made for the old one is left.
+    gateway.rewrite_config(&with_rules(&gateway, &rule.replace("delete_customer", "put_customer")));
+    for (client, _) in &support {
+        hear(client, "tools", 3).await;
+        let seen = client.names("tools").await;
+        assert_eq!(seen, ["crm__get_customer", "crm__delete_customer", "other__echo", "other__news"]);
+        assert_eq!(client.call_tool("crm__delete_customer", json!({})).await.text(), "deleted");
+        assert!(!client.call_tool("crm__put_customer", json!({})).await.error().is_null());
     }
     for (client, _) in support.iter().chain(&dev) {
         assert_eq!((told(client, "prompts"), told(client, "resources")), (0, 0), "{}", client.revision());
@@ -458,12 +467,22 @@ async fn rules_that_are_only_tried_keep_nothing_and_are_recorded() {
 #[tokio::test]
 async fn what_may_be_seen_and_not_used_is_listed_and_can_not_be_called() {
     let rules = "[[policy.rule]]\nwho = [\"group:support\"]\ndeny = [\"crm/delete_*\"]\nto = [\"use\"]\n\
-                 [[policy.rule]]\nwho = [\"group:support\"]\ndeny = [\"crm/put_*\"]\nto = [\"see\"]\n";
+                 [[policy.rule]]\nwho = [\"group:support\"]\ndeny = [\"crm/put_*\"]\nto = [\"see\"]\n\
+                 [[policy.rule]]\nwho = [\"group:support\"]\ndeny = [\"crm/*secret*\"]\nto = [\"follow\"]\n";
     let crm = crm().modern_only().http().await;
     let (_other, gateway) = with_other(ruled(rules), &crm).await;
     for client in both_eras(&gateway, "ada").await {
         assert_eq!(client.names("tools").await, ["crm__get_customer", "crm__delete_customer", "other__echo"]);
         assert!(!client.call_tool("crm__delete_customer", json!({})).await.error().is_null());
         assert_eq!(client.call_tool("crm__put_customer", json!({})).await.text(), "put");
+        let read = client.request("resources/read", json!({ "uri": SECRET })).await;
+        assert!(read.response().error().is_null(), "it may be read: {read:?}");
     }
+    // And what may be read and not followed.
+    let [legacy, modern] = both_eras(&gateway, "ada").await;
+    assert!(!legacy.request("resources/subscribe", json!({ "uri": SECRET })).await.error().is_null());
+    let uris = json!({"notifications": {"resourceSubscriptions": [SECRET, OPEN]}});
+    let mut listen = modern.start("subscriptions/listen", uris);
+    let acknowledged = listen.next_method(ACKNOWLEDGED).await;
+    assert_eq!(acknowledged.params()["notifications"], json!({"resourceSubscriptions": [OPEN]}));
 }

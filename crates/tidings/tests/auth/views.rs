@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_testkit::{Client, Exchange, Gateway, Server};
 
-use crate::{both_eras, error_about, everything, full, guarded, red_and_blue, with_token};
+use crate::{both_eras, error_about, everything, follow, full, guarded, hear, red_and_blue, with_token};
 
 // issue 6.8; bridging 0.3
 #[tokio::test]
@@ -82,6 +82,24 @@ async fn what_a_token_may_not_use_is_as_unknown_as_what_does_not_exist() {
         }
     }
     assert!(red.count("tools/call") > 0);
+}
+
+// issue 6.8: that a tool was there is told to those who could see it
+#[tokio::test]
+async fn a_tool_that_went_was_never_there_for_those_who_may_not_use_its_server() {
+    let (_red, blue, gateway) = red_and_blue().await;
+    let witness = with_token(gateway.client().modern(), "blue").connect().await;
+    let _stream = follow(&witness).await;
+    blue.remove_tool("own-blue");
+    assert!(blue.list_changed("tools") > 0);
+    hear(&witness, "tools", 1).await;
+    let error = witness.call_tool("blue__own-blue", json!({})).await.error().to_string();
+    assert!(error.contains("removedAt"), "who could see it is told: {error}");
+    for client in both_eras(&gateway, "red").await {
+        let gone = client.call_tool("blue__own-blue", json!({})).await;
+        let absent = client.call_tool("none__own-blue", json!({})).await;
+        assert_eq!(error_about(&gone, "blue__own-blue"), error_about(&absent, "none__own-blue"));
+    }
 }
 
 // issue 6.8
