@@ -2,88 +2,37 @@
 // login to the first call, over a restart, over tokens that end while two clients call, to a login that was taken back. The provider
 // rotates refresh tokens. Prints PASS or FAIL for each check, and the totals last.
 
-import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { browse, provide } from './login_provider.mjs';
-import { MODERN, assert, check, finish, freePort, load, options } from './npm_story.mjs';
+import { MODERN, assert, check, finish, load, options } from './npm_story.mjs';
+import { findings, shown, written } from './secret_search.mjs';
+import { CHECK_SECONDS, storyGateway, until } from './story_gateway.mjs';
 
-const CHECK_SECONDS = 60;
 const { Client } = await load('sdk/dist/esm/client/index.js');
 const { StreamableHTTPClientTransport } = await load('sdk/dist/esm/client/streamableHttp.js');
 const { Client: LaterClient, StreamableHTTPClientTransport: LaterHttp } = await load('client/dist/index.mjs');
 
 const { issuer, provider, server, secrets, refreshes } = await provide();
-const gatewayPort = await freePort();
-const base = `http://127.0.0.1:${gatewayPort}`;
-const data = join(options.directory, 'data');
-mkdirSync(data, { recursive: true });
 
 // What seals the logins comes from systemd, as far as the gateway can tell.
 const credentials = join(options.directory, 'credentials');
+const vaultKey = '5a'.repeat(32);
 mkdirSync(credentials, { recursive: true });
-writeFileSync(join(credentials, 'tidings-vault-key'), '5a'.repeat(32));
+writeFileSync(join(credentials, 'tidings-vault-key'), vaultKey);
 
-// ---- the gateway, its commands, its clients, and a browser
+// ---- the gateway, its clients, and a browser
 
-let output = '';
-let gateway;
-async function serve() {
-  gateway = spawn(options.tidings, ['-vv', 'serve', '--data', data, '--listen', `127.0.0.1:${gatewayPort}`], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    cwd: options.directory,
-    env: { ...process.env, TIDINGS_CONFIG: '', HOME: options.directory, XDG_CONFIG_HOME: options.directory, CREDENTIALS_DIRECTORY: credentials },
-  });
-  for (const stream of [gateway.stdout, gateway.stderr]) stream.on('data', (text) => (output += text));
-  await until('the gateway is not ready', () => fetch(`${base}/readyz`).then((answer) => answer.ok, () => false));
-}
-
-async function stop() {
-  const ended = new Promise((resolve) => gateway.once('exit', resolve));
-  gateway.kill('SIGTERM');
-  await ended;
-}
-
-async function until(what, holds) {
-  const end = performance.now() + 1000 * CHECK_SECONDS;
-  for (;;) {
-    const value = await holds();
-    if (value) return value;
-    assert(performance.now() < end, what);
-    await sleep(20);
-  }
-}
-
-function tidings(...args) {
-  const child = spawn(options.tidings, [...args, '--data', data], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    cwd: options.directory,
-    env: { ...process.env, HOME: options.directory, XDG_CONFIG_HOME: options.directory },
-  });
-  const said = { text: '' };
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (text) => {
-      said.text += text;
-      output += text;
-    });
-  }
-  said.ended = new Promise((resolve) => child.once('close', resolve));
-  return said;
-}
-
-async function run(...args) {
-  const said = tidings(...args);
-  said.code = await said.ended;
-  return said;
-}
+const gateway = await storyGateway({ env: { CREDENTIALS_DIRECTORY: credentials } });
+const { base, data, serve, stop, run } = gateway;
 
 const state = async (name = 'crm') => JSON.parse((await run('servers', name, '--json')).text);
 
 /** Begins a login by the command, and gives what it said first. */
 async function begin(name = 'crm', ...more) {
-  const said = tidings('login', name, '--json', ...more);
+  const said = gateway.command('login', name, '--json', ...more);
   const first = await until('the login does not begin', () => said.text.split('\n')[0].startsWith('{') && said.text.includes('\n') && said.text);
   return { said, begun: JSON.parse(first.split('\n')[0]) };
 }
@@ -108,16 +57,6 @@ const tool = async (client) => (await client.listTools()).tools.find((tool) => t
 const endTokens = async () => {
   for (const token of secrets) await (await provider.AccessToken.find(token))?.destroy();
 };
-
-/** Everything that the gateway wrote into its files; sockets hold nothing and can not be opened. */
-function written(folder = data) {
-  const text = (entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return written(path);
-    return entry.isFile() ? readFileSync(path, 'latin1') : '';
-  };
-  return readdirSync(folder, { withFileTypes: true }).map(text).join('\n');
-}
 
 await serve();
 const { client: watcher, notices } = await client();
@@ -254,9 +193,7 @@ const checks = {
   async 'a server that a machine logs in to is there without a person'() {
     const body = JSON.stringify({ url: server, auth: { grant: 'client_credentials', client_id: 'robot', client_secret: 'robot-secret-7f1c', scopes: ['read'] } });
     secrets.add('robot-secret-7f1c');
-    const token = readFileSync(join(data, 'admin.token'), 'utf8').trim();
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const put = await fetch(`${base}/api/v1/servers/robot`, { method: 'PUT', headers, body });
+    const put = await gateway.api('/servers/robot', { method: 'PUT', body });
     const text = await put.text();
     assert(put.status === 201 && JSON.parse(text).state === 'ready', text);
     const { client: one } = await client();
@@ -264,13 +201,32 @@ const checks = {
     assert(said.content[0].text === 'robot', JSON.stringify(said));
     await one.close();
   },
-  async 'no token, code or secret stands in a file, a log or an answer'() {
+  async 'no token, code or secret stands in an answer of the API or on a screen'() {
     assert(secrets.size > 8, `${secrets.size} secrets`);
+    const { begun } = await begin();
+    const places = await shown(gateway, begun.ticket);
+    const own = [readFileSync(join(data, 'admin.token'), 'utf8').trim(), vaultKey];
+    assert(!findings(places, [...secrets, ...own]).length, `in clear: ${findings(places, [...secrets, ...own])}`);
+    // The search looks where something would stand: the tool, and what it says of itself, are there.
+    const everywhere = {
+      'Who is asking': ['GET /tools', 'GET /definitions/tools/crm/whoami', 'screen /servers/crm', 'screen /tools/crm/whoami'],
+      whoami: ['GET /changes', 'GET /changes/stream?since=0', 'GET /calls', 'GET /audit', 'GET /calls/1', 'screen /', 'screen /tries/1', 'screen /calls'],
+      crm: ['GET /servers/crm', 'GET /servers/crm/log', 'GET /metrics', 'screen /servers'],
+      waiting: [`GET /servers/crm/login/${begun.ticket}`],
+    };
+    for (const [text, expected] of Object.entries(everywhere)) {
+      const missed = expected.filter((place) => !findings(places, [text]).includes(place));
+      assert(!missed.length, `${text} is not in ${missed}`);
+    }
+  },
+  async 'no token, code or secret stands in a file or a log'() {
     await stop();
     // What an admin configures stands where it was configured; what a provider gave stands nowhere.
     secrets.delete('robot-secret-7f1c');
-    const all = written() + output;
-    for (const secret of secrets) assert(!all.includes(secret), `a secret of ${secret.length} characters is there in clear`);
+    const places = written(gateway);
+    assert(!findings(places, secrets).length, `in clear: ${findings(places, secrets)}`);
+    const seen = findings(places, ['Who is asking', '/readyz', 'tidings login crm']);
+    assert(seen.some((place) => place.startsWith('file ')) && seen.length > 1, `the search sees only ${seen}`);
   },
 };
 

@@ -110,13 +110,13 @@ export async function provide() {
 }
 
 /** Follows redirects as a browser does, with the cookies of each place. */
-export async function browse(url, jar = new Map(), form = undefined) {
+export async function browse(url, jar = new Map(), form = undefined, headers = {}) {
   for (let hops = 0; hops < 20; hops++) {
     const { host } = new URL(url);
     const cookies = [...(jar.get(host) ?? new Map())].map(([name, value]) => `${name}=${value}`).join('; ');
     const sent = form ? { method: 'POST', body: new URLSearchParams(form) } : {};
     form = undefined;
-    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { cookie: cookies } : {}, ...sent });
+    const page = await fetch(url, { redirect: 'manual', headers: cookies ? { ...headers, cookie: cookies } : headers, ...sent });
     if (!jar.has(host)) jar.set(host, new Map());
     for (const line of page.headers.getSetCookie()) {
       const [pair] = line.split(';');

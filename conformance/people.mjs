@@ -2,25 +2,21 @@
 // (`[servers.crm.auth] for = "principal"`): what each is shown and told, over a restart, to a login of one of them that was taken back.
 // Prints PASS or FAIL for each check, and the totals last.
 
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { browse, forget, provide } from './login_provider.mjs';
-import { MODERN, assert, check, finish, freePort, load, options } from './npm_story.mjs';
+import { MODERN, assert, check, finish, load, options } from './npm_story.mjs';
+import { findings, written } from './secret_search.mjs';
+import { CHECK_SECONDS, storyGateway, until } from './story_gateway.mjs';
 
-const CHECK_SECONDS = 60;
 const { Client } = await load('sdk/dist/esm/client/index.js');
 const { StreamableHTTPClientTransport } = await load('sdk/dist/esm/client/streamableHttp.js');
 const { Client: LaterClient, StreamableHTTPClientTransport: LaterHttp } = await load('client/dist/index.mjs');
 
 const { issuer, provider, server, secrets } = await provide();
-const port = await freePort();
-const base = `http://127.0.0.1:${port}`;
-const data = join(options.directory, 'data');
-mkdirSync(data, { recursive: true });
 const people = { ada: 'token-of-ada-5d1f', dan: 'token-of-dan-77c0', eve: 'token-of-eve-1b2a' };
 const tokens = Object.entries(people).map(([name, token]) => {
   const sha256 = createHash('sha256').update(token).digest('hex');
@@ -29,41 +25,11 @@ const tokens = Object.entries(people).map(([name, token]) => {
 const config = join(options.directory, 'tidings.toml');
 writeFileSync(config, `[auth]\ntokens = [\n${tokens.join('\n')}\n]\n[servers.crm]\nurl = "${server}"\n[servers.crm.auth]\nfor = "principal"\n`);
 
-let output = '';
-let gateway;
-async function serve() {
-  const args = ['-vv', 'serve', '--config', config, '--data', data, '--listen', `127.0.0.1:${port}`];
-  gateway = spawn(options.tidings, args, {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    cwd: options.directory,
-    env: { ...process.env, HOME: options.directory, XDG_CONFIG_HOME: options.directory },
-  });
-  for (const stream of [gateway.stdout, gateway.stderr]) stream.on('data', (text) => (output += text));
-  await until('the gateway is not ready', () => fetch(`${base}/readyz`).then((answer) => answer.ok, () => false));
-}
-
-async function stop() {
-  const ended = new Promise((resolve) => gateway.once('exit', resolve));
-  gateway.kill('SIGTERM');
-  await ended;
-}
-
-async function until(what, holds) {
-  const end = performance.now() + 1000 * CHECK_SECONDS;
-  for (;;) {
-    const value = await holds();
-    if (value) return value;
-    assert(performance.now() < end, what);
-    await sleep(20);
-  }
-}
+const gateway = await storyGateway({ config });
+const { base, serve, stop } = gateway;
 
 /** The server, as the API describes it. */
-async function state() {
-  const token = readFileSync(join(data, 'admin.token'), 'utf8').trim();
-  const answer = await fetch(`${base}/api/v1/servers/crm`, { headers: { authorization: `Bearer ${token}` } });
-  return answer.json();
-}
+const state = async () => (await gateway.api('/servers/crm')).json();
 
 const asPerson = (who) => ({ requestInit: { headers: { authorization: `Bearer ${people[who]}` } } });
 
@@ -199,12 +165,11 @@ const checks = {
     await hers.client.close();
     await his.client.close();
   },
-  async 'no token, code or secret stands in a file, a log or an answer'() {
+  async 'no token, code or secret stands in a file or a log'() {
     assert(secrets.size > 6, `${secrets.size} secrets`);
     await stop();
-    const entries = readdirSync(data, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile());
-    const all = entries.map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1')).join('\n') + output;
-    for (const secret of secrets) assert(!all.includes(secret), `a secret of ${secret.length} characters is there in clear`);
+    const found = findings(written(gateway), [...secrets, ...Object.values(people)]);
+    assert(!found.length, `in clear: ${found}`);
   },
 };
 
