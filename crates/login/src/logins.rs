@@ -422,7 +422,7 @@ impl Logins {
 
     /// How a login went; `None` when nobody knows it.
     pub fn outcome(&self, ticket: &str) -> Option<watch::Receiver<LoginOutcome>> {
-        self.0.pending.lock().outcome(ticket)
+        self.0.pending.lock().outcome(ticket, Instant::now())
     }
 
     /// A browser opens a ticket: which server it is about, who asked, and whether it is open for this one.

@@ -73,9 +73,14 @@ impl PendingLogins {
         })
     }
 
-    /// Its outcome, also after it is over.
-    pub(crate) fn outcome(&self, ticket: &str) -> Option<watch::Receiver<LoginOutcome>> {
-        self.0.get(ticket).map(|login| login.outcome.subscribe())
+    /// Its outcome, also after it is over. Who waits for one that nobody can end any more is told so.
+    pub(crate) fn outcome(&self, ticket: &str, now: Instant) -> Option<watch::Receiver<LoginOutcome>> {
+        let login = self.0.get(ticket)?;
+        // A state that was taken is being ended at this moment, and a device has a time of its own.
+        if !login.state.is_empty() && now.saturating_duration_since(login.since) >= LIFE {
+            login.outcome.send_replace(LoginOutcome::Failed("nobody came back within ten minutes".to_owned()));
+        }
+        Some(login.outcome.subscribe())
     }
 
     /// The login that a state belongs to. It can be ended once: its state counts no more.

@@ -93,13 +93,25 @@ async fn paste(running: &RunningGateway, args: &LoginArgs, authorize: &str) -> R
              that address here:"
         );
     }
-    let read = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).map(|_| line)
-    });
-    let line = read.await.map_err(CommandFailure::failed)?.map_err(CommandFailure::failed)?;
-    let body = json!({ "callback": line.trim() });
-    let server = done(ask(running, Method::POST, &path(name, "login/complete"), Some(&body)).await?)?;
+    let server = loop {
+        let read = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            std::io::stdin().lock().read_line(&mut line).map(|_| line)
+        });
+        let line = read.await.map_err(CommandFailure::failed)?.map_err(CommandFailure::failed)?;
+        if line.is_empty() {
+            return Err(CommandFailure::Failed(format!("not logged in to {name}: nothing was pasted")));
+        }
+        let body = json!({ "callback": line.trim() });
+        match ask(running, Method::POST, &path(name, "login/complete"), Some(&body)).await? {
+            // An address of something else, or half of one: the login itself still waits.
+            ApiReply::Refused { status: http::StatusCode::NOT_FOUND, .. } if !args.json => eprintln!(
+                "That is no address that this login leads to, or it took more than ten minutes. Paste the whole address, or give up with \
+                 Ctrl-C:"
+            ),
+            reply => break done(reply)?,
+        }
+    };
     match args.json {
         true => println!("{}", json!({ "state": "done", "server": server })),
         false => say_what_is_there(name, &server),

@@ -10,6 +10,7 @@ mod coming;
 mod doors;
 mod introductions;
 mod limits;
+mod login_command;
 mod people_links;
 mod people_logins;
 mod policies;

@@ -175,7 +175,12 @@ fn one(state: &Value, config: Option<&ServerConfig>) -> Vec<DoctorFinding> {
     let about = about(state["name"].as_str().unwrap_or_default());
     if state["state"] != "ready" {
         let why = state["error"].as_str().unwrap_or("it has not answered yet");
-        return vec![DoctorFinding::problem(about, why, remedy(config))];
+        let remedy = match state["state"] == "needs login" {
+            // Nothing is tried by itself: what to do stands in the reason.
+            true => "somebody has to log in; nothing is tried until then".to_owned(),
+            false => remedy(config),
+        };
+        return vec![DoctorFinding::problem(about, why, remedy)];
     }
     let failed = state["failed_lists"].as_array().cloned().unwrap_or_default();
     if failed.is_empty() {
