@@ -2,6 +2,7 @@
 # Installs Tidings: fetches the archive for this machine, checks it against SHA256SUMS, and unpacks it.
 #   TIDINGS_FROM  the folder or URL with the archives and SHA256SUMS (required until there are releases)
 #   TIDINGS_TO    where to install [default: ~/.local]
+#   TIDINGS_KEY   the public key ("ssh-ed25519 …") that must have signed SHA256SUMS; needs ssh-keygen
 set -eu
 
 fail() {
@@ -12,8 +13,8 @@ fail() {
 from=${TIDINGS_FROM:?set TIDINGS_FROM to the folder or URL that has SHA256SUMS and the archives}
 to=${TIDINGS_TO:-$HOME/.local}
 case "$(uname -s)-$(uname -m)" in
-Linux-x86_64) target=x86_64-unknown-linux-gnu ;;
-Linux-aarch64 | Linux-arm64) target=aarch64-unknown-linux-gnu ;;
+Linux-x86_64) target='x86_64-unknown-linux-[a-z]*' ;;
+Linux-aarch64 | Linux-arm64) target='aarch64-unknown-linux-[a-z]*' ;;
 Darwin-arm64) target=aarch64-apple-darwin ;;
 Darwin-x86_64) target=x86_64-apple-darwin ;;
 *) fail "there is no archive for $(uname -s) on $(uname -m); build it with cargo" ;;
@@ -30,6 +31,12 @@ fetch() {
 }
 
 fetch SHA256SUMS
+if [ -n "${TIDINGS_KEY:-}" ]; then
+	fetch SHA256SUMS.sig
+	echo "tidings-release $TIDINGS_KEY" >"$work/signers"
+	ssh-keygen -Y verify -f "$work/signers" -I tidings-release -n file -s "$work/SHA256SUMS.sig" <"$work/SHA256SUMS" >/dev/null 2>&1 ||
+		fail "SHA256SUMS is not signed by TIDINGS_KEY"
+fi
 archive=$(sed -n "s/^[0-9a-f]*  \(tidings-.*-$target\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS" | tail -n 1)
 [ -n "$archive" ] || fail "SHA256SUMS names no archive for $target"
 fetch "$archive"

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::conformance::{Link, Selection};
+use crate::package::PackedBuild;
 use crate::suite::REVISIONS;
 
 /// Shown for `help` and after a mistake.
@@ -28,7 +29,11 @@ Usage: cargo xtask TASK
   other-era [--gateway BINARY]
                         the official suite and the PyPI SDK's stories with servers that speak only the era
                         that their client does not: how many pass
-  package [--quick]     build the packages into target/packages and try each one; --quick: with the debug build
+  package [--quick | --twice]
+                        build the packages into target/packages from a static release build and try each one, also in
+                        fresh machines that have only apt, npm, pip or podman; --quick: with the debug build, without
+                        those; --twice: build the program twice, and compare
+  site                  the documentation as a site, into target/site, with every link followed
   soak [--minutes N | --seconds N] [--seed S] [--shared-only]
                         servers that change without end and clients that follow; 10 minutes by default
   soak --parks [--minutes N | --seconds N] [--seed S]
@@ -58,7 +63,8 @@ pub(crate) enum Task {
     MeasureBrowser { gateway: Option<PathBuf> },
     Clients { gateway: Option<PathBuf> },
     OtherEra { gateway: Option<PathBuf> },
-    Package { quick: bool },
+    Package { build: PackedBuild },
+    Site,
     Relevance { gateway: Option<PathBuf>, misses: bool },
     Peers,
     Bench { arguments: Vec<String> },
@@ -108,7 +114,8 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         },
         "clients" => named_gateway(rest).map(|gateway| Task::Clients { gateway }),
         "other-era" => named_gateway(rest).map(|gateway| Task::OtherEra { gateway }),
-        "package" => flags(rest, &["--quick"]).map(|given| Task::Package { quick: !given.is_empty() }),
+        "package" => package(rest),
+        "site" => flags(rest, &[]).map(|_| Task::Site),
         "relevance" => relevance(rest),
         "peers" => flags(rest, &[]).map(|_| Task::Peers),
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
@@ -154,6 +161,16 @@ fn named_gateway(given: &[String]) -> Result<Option<PathBuf>, Wrong> {
         }
     }
     Ok(gateway)
+}
+
+fn package(given: &[String]) -> Result<Task, Wrong> {
+    let build = match given {
+        [] => PackedBuild::Static,
+        [only] if only == "--quick" => PackedBuild::Debug,
+        [only] if only == "--twice" => PackedBuild::StaticTwice,
+        [.., last] => return Err(Wrong::UnknownOption(last.clone())),
+    };
+    Ok(Task::Package { build })
 }
 
 fn soak_parks(given: &[String]) -> Result<Task, Wrong> {
@@ -232,6 +249,14 @@ mod tests {
         assert_eq!(task("test --fast"), Err(Wrong::UnknownOption("--fast".to_owned())));
         assert_eq!(task("conformance --scenario"), Err(Wrong::NoValue("--scenario".to_owned())));
         assert!(matches!(task("conformance --revision 1999"), Err(Wrong::BadValue { .. })));
+    }
+
+    #[test]
+    fn one_option_says_which_program_is_packed() {
+        assert_eq!(task("package"), Ok(Task::Package { build: PackedBuild::Static }));
+        assert_eq!(task("package --quick"), Ok(Task::Package { build: PackedBuild::Debug }));
+        assert_eq!(task("package --twice"), Ok(Task::Package { build: PackedBuild::StaticTwice }));
+        assert_eq!(task("package --quick --twice"), Err(Wrong::UnknownOption("--twice".to_owned())));
     }
 
     #[test]

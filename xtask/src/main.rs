@@ -98,7 +98,8 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
             let peers = peers::install(&children, &workspace)?;
             real_peers::other_era(&children, &workspace, &peers, &gateway).map(|()| None)
         }
-        Task::Package { quick } => package::run(&children, &workspace, *quick).map(Some),
+        Task::Package { build } => package::run(&children, &workspace, *build).map(Some),
+        Task::Site => package::site(&children, &workspace).map(Some),
         Task::Relevance { gateway, misses } => {
             let gateway = gateway::binary(&children, &workspace, gateway.as_deref())?;
             let peers = peers::install(&children, &workspace)?;

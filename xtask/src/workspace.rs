@@ -73,9 +73,24 @@ impl Workspace {
         self.target.join("packages")
     }
 
-    /// The gateway as `cargo build --release` leaves it.
-    pub(crate) fn released_gateway(&self) -> PathBuf {
-        self.target.join("release").join("tidings")
+    /// The build output.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.target.clone()
+    }
+
+    /// What packaging installs for itself: a C compiler, mdBook, fresh machines.
+    pub(crate) fn packaging_tools(&self) -> PathBuf {
+        self.target.join("tools")
+    }
+
+    /// Where the documentation is as a site.
+    pub(crate) fn site(&self) -> PathBuf {
+        self.target.join("site")
+    }
+
+    /// The gateway as `packaging/static_build.py` leaves it.
+    pub(crate) fn static_gateway(&self, target: &str) -> PathBuf {
+        self.target.join(target).join("release").join("tidings")
     }
 
     /// Published servers and a model, for questions over their tools.

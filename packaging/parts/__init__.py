@@ -1,0 +1,1 @@
+"""What `package.py` builds and tries, one kind in each file."""
