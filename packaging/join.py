@@ -9,6 +9,8 @@ import re
 import shutil
 import sys
 
+sys.dont_write_bytecode = True
+
 from parts.ground import ROOT, run, sha256
 from parts.signature import sign, verify, write_sums
 

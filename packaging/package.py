@@ -11,6 +11,9 @@ import sys
 import tempfile
 import time
 
+# Nothing is left among the sources.
+sys.dont_write_bytecode = True
+
 from parts import archive, crates, debian, fresh_root, image, manifests, npm, sbom, shells, signature, units, wheel
 from parts.ground import Trial
 from parts.payload import Payload

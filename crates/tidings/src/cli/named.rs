@@ -81,6 +81,74 @@ fn every_example_of_the_help_is_understood() {
     }
 }
 
+/// What stands in a code block of a page, line by line, and in backticks in its text.
+fn typed(page: &str) -> (Vec<String>, Vec<String>) {
+    let (mut blocks, mut prose) = (String::new(), String::new());
+    let mut is_block = false;
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            is_block = !is_block;
+        } else {
+            let part = if is_block { &mut blocks } else { &mut prose };
+            part.push_str(line);
+            part.push('\n');
+        }
+    }
+    let blocks = blocks.replace("\\\n", " ");
+    let lines = blocks.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches("$ ");
+        let line =
+            [" # ", " > ", " | ", " || ", " && "].iter().fold(line, |line, end| line.split(end).next().unwrap_or(line));
+        line.starts_with("tidings ").then(|| line.trim().trim_end_matches('&').trim().to_owned())
+    });
+    let spans = prose.split('`').skip(1).step_by(2).filter(|span| span.starts_with("tidings "));
+    (lines.collect(), spans.map(|span| span.replace('\n', " ")).collect())
+}
+
+fn pages() -> impl Iterator<Item = (PathBuf, String)> {
+    let pages = files().into_iter().filter(|file| file.extension().is_some_and(|ending| ending == "md"));
+    pages.map(|file| (file.clone(), std::fs::read_to_string(&file).expect("text")))
+}
+
+// reach 8
+#[test]
+fn every_command_line_of_the_documentation_is_understood() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for (file, text) in pages() {
+        for line in typed(&text).0.iter().filter(|line| !line.starts_with("tidings json ")) {
+            seen += 1;
+            let error = Cli::try_parse_from(split(line)).err();
+            wrong.extend(error.map(|error| format!("{}: {line}: {error}", file.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 60, "only {seen} command lines were found: is the search broken?");
+}
+
+// reach 8
+#[test]
+fn every_option_that_is_named_in_a_sentence_is_there() {
+    use clap::error::ErrorKind::{InvalidSubcommand, UnknownArgument};
+    let mut seen = 0;
+    for (file, text) in pages() {
+        // `[--json]` may be left out, and `…` stands for something else.
+        for span in
+            typed(&text).1.iter().filter(|span| !span.contains(['[', '…', '|']) && !span.starts_with("tidings json"))
+        {
+            seen += 1;
+            // Values may be names of places to fill in, and required ones may be left out; what is there has to be known.
+            if let Err(error) = Cli::try_parse_from(split(span)) {
+                assert!(
+                    !matches!(error.kind(), InvalidSubcommand | UnknownArgument),
+                    "{}: {span}: {error}",
+                    file.display()
+                );
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} commands were found: is the search broken?");
+}
+
 #[test]
 fn every_shell_has_completions_of_every_command() {
     use clap::ValueEnum as _;

@@ -116,7 +116,7 @@ impl Walk {
 }
 
 /// The fenced blocks of a page: language, text and line.
-fn blocks(text: &str) -> Vec<(String, String, usize)> {
+pub(super) fn blocks(text: &str) -> Vec<(String, String, usize)> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, String, usize)> = None;
     for (number, line) in text.lines().enumerate() {

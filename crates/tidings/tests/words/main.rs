@@ -1,6 +1,7 @@
 //! What people read: the words of the command line, its errors, and the documentation.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod blocks;
 mod connect;
 mod doctor;
 mod documented;
