@@ -129,7 +129,7 @@ impl NatsBus {
         Ok((bus, arrivals))
     }
 
-    /// Whether both connections are up.
+    /// Whether both connections are up. Nothing is sent over one while the other is down: whoever is told that the bus is gone can rely on it.
     pub fn is_connected(&self) -> bool {
         is_connected(&self.client) && is_connected(&self.frames)
     }

@@ -5,7 +5,7 @@ use async_nats::jetstream::stream::{Config, DirectGetErrorKind, DiscardPolicy, L
 use bytes::Bytes;
 use tidings_hub::fleet::BlobHash;
 
-use super::{NatsBus, NatsNames, is_connected, refused};
+use super::{NatsBus, NatsNames, refused};
 use crate::bus::BusError;
 
 /// What goes into one message.
@@ -34,7 +34,7 @@ impl NatsBus {
     }
 
     pub(super) async fn put_content(&self, content: &[u8]) -> Result<BlobHash, BusError> {
-        if !is_connected(&self.client) {
+        if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
         let hash = BlobHash::of(content);
@@ -64,7 +64,7 @@ impl NatsBus {
     }
 
     async fn get_part(&self, hash: BlobHash, number: usize) -> Result<Option<(usize, Vec<u8>)>, BusError> {
-        if !is_connected(&self.client) {
+        if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
         let subject = self.part(hash, number);

@@ -14,7 +14,7 @@ use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
 use tidings_hub::fleet::members::ReplicaBeat;
 use tidings_hub::fleet::{BlobHash, ReplicaId};
 
-use super::{NatsBus, NatsNames, is_connected, refused};
+use super::{NatsBus, NatsNames, refused};
 use crate::bus::{AppendId, BusError, FleetBus, LogHead, LoggedEntry};
 use crate::bus_keys::{BusKeys, OVERHEAD};
 
@@ -69,7 +69,7 @@ impl FleetBus for NatsBus {
     type Entries = NatsEntries;
 
     async fn append(&self, id: &AppendId, entry: &FleetEntry, after: Option<u64>) -> Result<u64, BusError> {
-        if !is_connected(&self.client) {
+        if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
         let written = serde_json::to_vec(entry).map_err(refused)?;
@@ -110,7 +110,7 @@ impl FleetBus for NatsBus {
     }
 
     async fn head(&self) -> Result<LogHead, BusError> {
-        if !is_connected(&self.client) {
+        if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
         let info = self.log.get_info().await.map_err(|_| BusError::NoAnswer)?;

@@ -7,7 +7,7 @@ use tidings_hub::fleet::ReplicaId;
 use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
 use tidings_hub::fleet::members::ReplicaBeat;
 
-use super::{NatsBus, is_connected, refused};
+use super::{NatsBus, refused};
 use crate::bus::{ArrivalQueue, BusArrival, BusError};
 use crate::bus_keys::OVERHEAD;
 use crate::wire_form::{read_frame, write_frame};
@@ -80,7 +80,7 @@ impl NatsBus {
     }
 
     pub(super) async fn send_beat(&self, beat: &ReplicaBeat) -> Result<(), BusError> {
-        if !is_connected(&self.client) {
+        if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
         let place = self.names.beat();
@@ -95,7 +95,7 @@ impl NatsBus {
         exchange: &ExchangeId,
         frame: FleetFrame,
     ) -> Result<(), BusError> {
-        if !is_connected(&self.frames) {
+        if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
         // Only what this replica's clients wait for has to know that nobody is there.
