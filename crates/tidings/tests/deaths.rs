@@ -157,7 +157,9 @@ impl World {
         let living: Vec<u32> = server.processes().iter().filter(|p| p.alive).map(|p| p.pid).collect();
         if !living.is_empty() && dice.roll(2) == 0 {
             living.iter().for_each(|pid| sigkill(*pid));
-            server.wait_all_exited().await;
+            // These, and not all: the gateway may have started the next one already.
+            let gone = || server.processes().iter().all(|process| !process.alive || !living.contains(&process.pid));
+            eventually("the killed processes to be gone", || gone().then_some(())).await;
         } else {
             server.kill().await;
             server.revive().await;
