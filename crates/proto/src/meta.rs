@@ -27,6 +27,8 @@ pub const CHANGES: &str = "dev.tidings/changes";
 pub const CHANNEL: &str = "dev.tidings/channel";
 /// That a list which the client has read is old, on the result of one of its calls.
 pub const STALE: &str = "dev.tidings/stale";
+/// Marks a request by which somebody looks at what a client would see: it is no request of that client.
+pub const LOOK: &str = "dev.tidings/look";
 /// Which gateways a message comes through: told by a gateway to its servers, and answered by those that are gateways.
 pub const GATEWAYS: &str = "dev.tidings/gateways";
 /// The token that ties progress to a request.

@@ -169,7 +169,7 @@ impl Backend {
         if let Self::Own(OwnGateway { gateway, .. }) = self {
             gateway.settled().await;
         }
-        let (mut tools, mut params) = (Vec::new(), json!({}));
+        let (mut tools, mut params) = (Vec::new(), json!({ "_meta": { meta::LOOK: true } }));
         loop {
             let mut page = self.send(Method::List(ListKind::Tools), params.clone(), None, info).await?;
             tools.extend(page["tools"].as_array_mut().map(std::mem::take).unwrap_or_default());
@@ -202,7 +202,11 @@ impl Backend {
         mut hear: Option<Hear<'_>>,
         info: &Value,
     ) -> Result<Value, CommandFailure> {
-        params["_meta"] = meta::own(Revision::MODERN, info, &json!({}));
+        let mut own = meta::own(Revision::MODERN, info, &json!({}));
+        if let (Some(own), Some(given)) = (own.as_object_mut(), params["_meta"].as_object_mut()) {
+            own.append(given);
+        }
+        params["_meta"] = own;
         if hear.is_some() {
             // Without a token no server sends progress; one request is made at a time, so any token will do.
             params["_meta"][meta::PROGRESS_TOKEN] = 1.into();
