@@ -94,6 +94,8 @@ async fn a_client_that_joined_goes_on_when_the_gateway_is_restarted() {
         assert_eq!(client.call_tool("echo", json!({"b": 2})).await.text(), r#"{"b":2}"#);
     }
     server.wait_for_method("resources/subscribe", 2).await;
+    // What is followed is read once, as soon as the server has agreed: what it says from then on is told.
+    server.wait_for_method("resources/read", 2).await;
     let told = client.count("notifications/resources/updated");
     server.put_resource(ScriptedEntry::resource("test://r", "two"));
     server.resource_updated("test://r");
