@@ -1,39 +1,32 @@
-//! The logins of one gateway: a keeper for each server that may want one, and the way of a person through a login.
+//! The logins of one gateway: a keeper for each server that may want one, and the way of a person through a login (`beginning`, `tickets`,
+//! `ending`).
+
+mod beginning;
+mod ending;
+mod own_client;
+#[cfg(test)]
+mod tests;
+mod tickets;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tidings_config::{LoginConfig, LoginGrant};
+use tidings_config::LoginConfig;
 use tidings_store::VaultTable;
 use tidings_sync::Lock;
 use tidings_upstream::{PeopleLogins, SharedCredential};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::authorization::{AuthorizationRequest, Callback, fresh_secret, read_callback, scopes, state_of};
-use crate::challenge::BearerChallenge;
-use crate::client_registration::OAuthClient;
-use crate::discovery::Discovered;
-use crate::grant_record::GrantRecord;
+pub use self::ending::{CompletedLogin, LoginBearer};
 use crate::keeper::{Keeper, KeeperTools, kept_people};
-use crate::pending::{LIFE, LoginOutcome, PendingLogin, PendingLogins};
+use crate::pending::PendingLogins;
 use crate::provider_http::{ProviderHttp, TOKENS_WITHIN};
-use crate::provider_session::{ProviderSession, SessionFault};
 use crate::server_keepers::{KeeperOf, ServerKeepers};
 use crate::server_login::ServerLogin;
-use crate::token_exchange::{DeviceCodes, TokenFault, TokenProof, Tokens, clean};
 use crate::web_address::WebAddress;
-
-/// How long the server may take to be there after a login.
-const CONNECTED: Duration = Duration::from_secs(60);
-/// The pause between two questions whether somebody has typed a code in, where the provider names none.
-const DEVICE_PAUSE: u64 = 5;
-
-/// How many tickets are remembered for calls.
-const MOST_PAGES: usize = 256;
 
 /// Why a login is not begun or not ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -181,26 +174,6 @@ impl Logins {
         Self(shared)
     }
 
-    /// A page where somebody can log in to a server.
-    pub(crate) async fn page_for(&self, server: &str, asker: &str) -> Option<String> {
-        self.0.base.get()?;
-        let key = (server.to_owned(), asker.to_owned());
-        let known = self.0.pages.lock().get(&key).cloned();
-        if let Some(ticket) = known.filter(|ticket| self.0.pending.lock().is_unopened(ticket, Instant::now())) {
-            return self.connect_url(&ticket);
-        }
-        let begun = self.begin(server, asker, false).await.ok()?;
-        // A device shows its code on a terminal, and not on a page.
-        begun.authorize.as_ref()?;
-        let mut pages = self.0.pages.lock();
-        // As many as there may be logins: each is for one of them.
-        if pages.len() > MOST_PAGES {
-            pages.clear();
-        }
-        pages.insert(key, begun.ticket.clone());
-        self.connect_url(&begun.ticket)
-    }
-
     /// The keeper of a grant, that of a person made when it is first asked for.
     pub(crate) async fn keeper(&self, server: &str, person: Option<&str>) -> Result<Keeper, LoginFault> {
         let unknown = || LoginFault::Unknown(server.to_owned());
@@ -259,295 +232,6 @@ impl Logins {
         }
     }
 
-    /// Begins a login of somebody.
-    pub async fn begin(&self, server: &str, asker: &str, by_device: bool) -> Result<BegunLogin, LoginFault> {
-        let keeper = self.keeper_for(server, asker).await?;
-        let settings = keeper.settings();
-        if settings.grant.is_machine() {
-            return Err(LoginFault::ByMachine(server.to_owned()));
-        }
-        let by_device = by_device || settings.grant == LoginGrant::Device;
-        let refused = |fault: SessionFault| LoginFault::Refused(fault.to_string().replace("NAME", server));
-        let session = self.session(&keeper, &settings).await;
-        let (challenge, more) = keeper.wishes();
-        let found = session.discover(keeper.address(), challenge.as_ref()).await;
-        let found = found.map_err(SessionFault::Discovery).and_then(|found| found.ok_or(SessionFault::Nothing));
-        let found = found.map_err(refused)?;
-        let redirect = self.redirect();
-        let document = self.client_document();
-        let client = session.client(&found.provider, &redirect, document.as_deref()).await.map_err(refused)?;
-        let scopes = wanted_scopes(&settings, challenge.as_ref(), &found, more.into_iter().collect());
-        if by_device {
-            let codes = session.device_codes(&found, &client, &scopes).await.map_err(refused)?;
-            return Ok(self.begin_device(keeper, found, client, scopes, codes, asker));
-        }
-        let provider = &found.provider;
-        if !provider.checks_pkce() && !settings.pkce_assumed {
-            return Err(refused(SessionFault::NoPkce(provider.issuer.clone())));
-        }
-        let lacks = || SessionFault::Lacks(provider.issuer.clone(), "authorization endpoint");
-        let endpoint = provider.authorization_endpoint.clone().ok_or_else(lacks).map_err(refused)?;
-        let (state, verifier) = (fresh_secret(), fresh_secret());
-        let request = AuthorizationRequest {
-            client_id: &client.id,
-            redirect: &redirect,
-            state: &state,
-            verifier: &verifier,
-            scopes: &scopes,
-            resource: found.resource.as_deref(),
-        };
-        let (url, issuer) = (request.url(&endpoint), provider.issuer.clone());
-        let login = PendingLogin {
-            keeper,
-            found,
-            client,
-            scopes,
-            redirect,
-            verifier,
-            state,
-            url: url.clone(),
-            asker: asker.to_owned(),
-            cookie: None,
-            since: Instant::now(),
-            outcome: watch::Sender::new(LoginOutcome::Waiting),
-        };
-        let ticket = self.keep_pending(login);
-        Ok(BegunLogin { ticket, authorize: Some(url), device: None, issuer, expires_in: LIFE.as_secs() })
-    }
-
-    fn keep_pending(&self, login: PendingLogin) -> String {
-        let ticket = fresh_secret();
-        self.0.pending.lock().insert(ticket.clone(), login, Instant::now());
-        ticket
-    }
-
-    async fn session<'s>(&'s self, keeper: &Keeper, settings: &'s LoginConfig) -> ProviderSession<'s> {
-        let KeeperTools { http, vault, .. } = &*self.0.tools;
-        ProviderSession { http, vault, settings, reach: keeper.reach().await }
-    }
-
-    fn begin_device(
-        &self,
-        keeper: Keeper,
-        found: Discovered,
-        client: OAuthClient,
-        scopes: Vec<String>,
-        codes: DeviceCodes,
-        asker: &str,
-    ) -> BegunLogin {
-        let login = PendingLogin {
-            keeper,
-            found,
-            client,
-            scopes,
-            redirect: String::new(),
-            verifier: String::new(),
-            state: String::new(),
-            url: String::new(),
-            asker: asker.to_owned(),
-            cookie: None,
-            since: Instant::now(),
-            outcome: watch::Sender::new(LoginOutcome::Waiting),
-        };
-        let device = DeviceLogin {
-            url: codes.verification_uri.clone(),
-            code: codes.user_code.clone(),
-            url_with_code: codes.verification_uri_complete.clone(),
-        };
-        let (issuer, expires_in) = (login.found.provider.issuer.clone(), codes.expires_in.unwrap_or(LIFE.as_secs()));
-        let ticket = self.keep_pending(login.clone());
-        let (logins, stop) = (self.clone(), self.0.tools.stop.clone());
-        self.0.tools.tasks.spawn(async move {
-            tokio::select! {
-                () = logins.follow_device(login, codes) => {}
-                () = stop.cancelled() => {}
-            }
-        });
-        BegunLogin { ticket, authorize: None, device: Some(device), issuer, expires_in }
-    }
-
-    /// Asks the provider until somebody has typed the code in, or it is too late.
-    async fn follow_device(&self, login: PendingLogin, codes: DeviceCodes) {
-        let settings = login.keeper.settings();
-        let session = self.session(&login.keeper, &settings).await;
-        let mut pause = Duration::from_secs(codes.interval.unwrap_or(DEVICE_PAUSE).clamp(1, 60));
-        let life = Duration::from_secs(codes.expires_in.unwrap_or(LIFE.as_secs()).min(3_600));
-        let end = login.since + life;
-        while Instant::now() < end {
-            tokio::time::sleep(pause).await;
-            let resource = login.found.resource.as_deref();
-            let proof = TokenProof::Device(&codes.device_code);
-            match session.tokens(&login.found.provider, &login.client, proof, &login.scopes, resource).await {
-                Ok(tokens) => return self.finish(&login, tokens).await,
-                Err(SessionFault::Token(TokenFault::Rejected { error, .. })) if error == "authorization_pending" => {}
-                Err(SessionFault::Token(TokenFault::Rejected { error, .. })) if error == "slow_down" => {
-                    pause += Duration::from_secs(5);
-                }
-                Err(SessionFault::Token(TokenFault::Unavailable { .. })) => {
-                    pause = (pause * 2).min(Duration::from_secs(60))
-                }
-                Err(fault) => return fail(&login, fault.to_string()),
-            }
-        }
-        fail(&login, "nobody typed the code in".to_owned());
-    }
-
-    /// Where the browser comes back to.
-    fn redirect(&self) -> String {
-        format!("{}/oauth/callback", self.0.base.get().map_or("http://127.0.0.1", String::as_str))
-    }
-
-    /// Where the document stands that describes this gateway as a client: only where providers can read it.
-    pub fn client_document(&self) -> Option<String> {
-        self.0.base.get().filter(|base| base.starts_with("https://")).map(|base| format!("{base}/oauth/client.json"))
-    }
-
-    /// What stands there.
-    pub fn client_description(&self) -> Option<serde_json::Value> {
-        let document = self.client_document()?;
-        Some(serde_json::json!({
-            "client_id": document,
-            "client_name": "Tidings",
-            "redirect_uris": [self.redirect()],
-            "grant_types": ["authorization_code", "refresh_token"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-        }))
-    }
-
-    /// The page that a browser opens to log in.
-    pub fn connect_url(&self, ticket: &str) -> Option<String> {
-        self.0.base.get().map(|base| format!("{base}/connect/{ticket}"))
-    }
-
-    /// How a login went; `None` when nobody knows it.
-    pub fn outcome(&self, ticket: &str) -> Option<watch::Receiver<LoginOutcome>> {
-        self.0.pending.lock().outcome(ticket, Instant::now())
-    }
-
-    /// A browser opens a ticket: which server it is about, who asked, and whether it is open for this one.
-    pub(crate) fn open_ticket(&self, ticket: &str, cookie: Option<&str>) -> Option<OpenedTicket> {
-        let mut pending = self.0.pending.lock();
-        let login = pending.get(ticket, Instant::now()).filter(|login| !login.state.is_empty())?;
-        // Single use: only the browser that opened it may load it again.
-        if login.cookie.is_some() && login.cookie.as_deref() != cookie {
-            return None;
-        }
-        Some(OpenedTicket {
-            server: login.keeper.name().to_owned(),
-            issuer: login.found.provider.issuer.clone(),
-            asker: login.asker.clone(),
-            is_personal: login.keeper.person().is_some(),
-            is_known_browser: login.cookie.is_some(),
-        })
-    }
-
-    /// The browser is known to be the asker's: where it goes, and what it is known by when it comes back.
-    pub(crate) fn use_ticket(&self, ticket: &str, cookie: Option<&str>) -> Option<(String, String)> {
-        let mut pending = self.0.pending.lock();
-        let login = pending.get(ticket, Instant::now()).filter(|login| !login.state.is_empty())?;
-        if login.cookie.is_some() && login.cookie.as_deref() != cookie {
-            return None;
-        }
-        let cookie = login.cookie.get_or_insert_with(fresh_secret).clone();
-        Some((login.url.clone(), cookie))
-    }
-
-    /// A browser came back, or somebody pastes what it came back with.
-    pub async fn complete(&self, query: &str, by: LoginBearer<'_>) -> Result<CompletedLogin, LoginFault> {
-        let state = state_of(query).ok_or(LoginFault::Stale)?;
-        let may_end = |login: &PendingLogin| match by {
-            LoginBearer::Asker(name) => login.asker == name,
-            LoginBearer::Browser(cookies) => login.cookie.as_ref().is_some_and(|cookie| cookies.contains(cookie)),
-        };
-        let taken = self.0.pending.lock().take_state(&state, Instant::now(), may_end);
-        let login = taken.ok_or(LoginFault::Stale)?;
-        let settings = login.keeper.settings();
-        let outcome = self.exchange(&login, &settings, query).await;
-        match outcome {
-            Ok(tokens) => self.finish(&login, tokens).await,
-            Err(reason) => fail(&login, reason),
-        }
-        match login.outcome.borrow().clone() {
-            LoginOutcome::Failed(reason) => Err(LoginFault::Refused(reason)),
-            LoginOutcome::Done | LoginOutcome::Waiting => {
-                let (server, is_personal) = (login.keeper.name().to_owned(), login.keeper.person().is_some());
-                Ok(CompletedLogin { server, is_personal })
-            }
-        }
-    }
-
-    async fn exchange(&self, login: &PendingLogin, settings: &LoginConfig, query: &str) -> Result<Tokens, String> {
-        let provider = &login.found.provider;
-        let code = match read_callback(query, provider).map_err(|fault| fault.to_string())? {
-            Callback::Code(code) => code,
-            Callback::Denied { error, description } => {
-                let words = description.map(|words| format!(": {words}")).unwrap_or_default();
-                return Err(clean(&format!("the provider says {error}{words}"), &[]));
-            }
-        };
-        let session = self.session(&login.keeper, settings).await;
-        let proof = TokenProof::Code { code: &code, verifier: &login.verifier, redirect: &login.redirect };
-        let resource = login.found.resource.as_deref();
-        let tokens = session.tokens(provider, &login.client, proof, &login.scopes, resource).await;
-        if let Err(SessionFault::Token(TokenFault::Rejected { error, .. })) = &tokens
-            && error == "invalid_client"
-        {
-            // The next login registers anew.
-            session.forget_client(provider, &login.redirect).await;
-        }
-        tokens.map_err(|fault| fault.to_string())
-    }
-
-    /// Keeps what was given, and has the server connected.
-    async fn finish(&self, login: &PendingLogin, tokens: Tokens) {
-        let mut record = GrantRecord {
-            provider: login.found.provider.clone(),
-            client: login.client.clone(),
-            resource: login.found.resource.clone(),
-            scopes: login.scopes.clone(),
-            granted: None,
-            access: String::new(),
-            refresh: None,
-            expires: None,
-            by_machine: false,
-        };
-        record.take(tokens);
-        let outcome = match login.keeper.logged_in(record).await {
-            Ok(()) => match self.reconnect(&login.keeper, true).await {
-                Ok(()) => LoginOutcome::Done,
-                Err(reason) => LoginOutcome::Failed(format!("logged in, but {reason}")),
-            },
-            Err(reason) => LoginOutcome::Failed(reason),
-        };
-        tracing::info!(server = %login.keeper.name(), issuer = %login.found.provider.issuer, ok = outcome == LoginOutcome::Done, "login");
-        login.outcome.send_replace(outcome);
-    }
-
-    /// `is_in`: whether somebody has logged in, and not out.
-    async fn reconnect(&self, keeper: &Keeper, is_in: bool) -> Result<(), String> {
-        let server = keeper.name().to_owned();
-        let connecting = match keeper.person() {
-            Some(person) => self.0.person_moved.get().map(|moved| moved(server, person.to_owned(), is_in)),
-            None => self.0.reconnect.get().map(|reconnect| reconnect(server)),
-        };
-        let Some(connecting) = connecting else { return Ok(()) };
-        let late = Err("the server was not there in time".to_owned());
-        tokio::time::timeout(CONNECTED, connecting).await.unwrap_or(late)
-    }
-
-    /// Forgets the login of a server, that of who asks where each person has one, and ends it at the provider.
-    pub async fn log_out(&self, server: &str, asker: &str) -> Result<bool, LoginFault> {
-        let keeper = self.keeper_for(server, asker).await?;
-        let record = keeper.logged_out().await;
-        if let Some(record) = &record {
-            keeper.revoke(record).await;
-            // It is not let in any more, and says so.
-            let _ = self.reconnect(&keeper, false).await;
-        }
-        Ok(record.is_some())
-    }
-
     /// A server is gone: its logins go with it.
     pub async fn forget(&self, server: &str) {
         let unread = self.0.keepers.lock().get(server).map(ServerKeepers::unread).unwrap_or_default();
@@ -572,58 +256,3 @@ impl Logins {
         }
     }
 }
-
-/// Who comes with the end of a login.
-#[derive(Clone, Copy, Debug)]
-pub enum LoginBearer<'a> {
-    /// A browser with these cookies.
-    Browser(&'a [String]),
-    /// Somebody who pastes where the browser came to: has to be who began.
-    Asker(&'a str),
-}
-
-/// A login that came to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompletedLogin {
-    /// The server.
-    pub server: String,
-    /// Whether it is for one person alone.
-    pub is_personal: bool,
-}
-
-/// What a browser that opens a ticket is told.
-pub(crate) struct OpenedTicket {
-    pub(crate) server: String,
-    pub(crate) issuer: String,
-    pub(crate) asker: String,
-    /// Whether it is for that person alone.
-    pub(crate) is_personal: bool,
-    /// Whether it is the browser that opened it before, whose person has shown who they are. A cookie that nobody gave it says nothing.
-    pub(crate) is_known_browser: bool,
-}
-
-fn fail(login: &PendingLogin, reason: String) {
-    tracing::info!(server = %login.keeper.name(), %reason, "a login failed");
-    login.outcome.send_replace(LoginOutcome::Failed(reason));
-}
-
-/// What is asked for: the union where the server wanted more than it was given.
-fn wanted_scopes(
-    settings: &LoginConfig,
-    challenge: Option<&BearerChallenge>,
-    found: &Discovered,
-    more: Vec<String>,
-) -> Vec<String> {
-    let challenged = challenge.and_then(|challenge| challenge.scopes.as_deref());
-    let configured = settings.scopes.as_deref();
-    let mut all = scopes(configured, challenged, found.scopes.as_deref(), &found.provider);
-    for scope in more {
-        if !all.contains(&scope) {
-            all.push(scope);
-        }
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests;

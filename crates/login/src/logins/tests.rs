@@ -1,9 +1,10 @@
 use tidings_store::Store;
 
 use super::*;
-use crate::client_registration::ClientProof;
-use crate::grant_record::unix_now;
+use crate::client_registration::{ClientProof, OAuthClient};
+use crate::grant_record::{GrantRecord, unix_now};
 use crate::metadata::Provider;
+use crate::token_exchange::Tokens;
 
 const CRM: &str = "http://127.0.0.1:9/mcp";
 

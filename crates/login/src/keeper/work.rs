@@ -1,0 +1,170 @@
+//! What the machine wants and takes time: finding the provider, renewing the token, saving it.
+
+use std::time::Instant;
+
+use http::HeaderValue;
+use tidings_config::LoginConfig;
+use tidings_hub::grant_keeper::{GrantCommand, GrantEvent, RenewalFault};
+use tidings_upstream::HeldCredential;
+
+use super::place::GRANT;
+use super::{Keeper, KeeperState, KeeperTools};
+use crate::authorization;
+use crate::challenge::BearerChallenge;
+use crate::discovery::{Discovered, DiscoveryFault};
+use crate::grant_record::GrantRecord;
+use crate::provider_session::{ProviderSession, SessionFault};
+use crate::token_exchange::{TokenFault, Tokens};
+
+impl Keeper {
+    pub(super) async fn carry_out(&self, command: GrantCommand) {
+        match command {
+            GrantCommand::Discover => {
+                let event = self.discover().await;
+                self.tell(event);
+            }
+            GrantCommand::Renew(attempt) => self.renew(attempt).await,
+            GrantCommand::Save => {
+                let event = if self.save().await { GrantEvent::Saved } else { GrantEvent::SaveFailed };
+                self.tell(event);
+            }
+            // Done already, at once.
+            GrantCommand::Use(_) | GrantCommand::Withdraw => {}
+        }
+    }
+
+    pub(super) fn publish(&self, state: &KeeperState, generation: u64) {
+        let header = state.record.as_ref().and_then(|record| {
+            let mut header = HeaderValue::try_from(format!("Bearer {}", record.access)).ok()?;
+            // Keeps the token out of debug output.
+            header.set_sensitive(true);
+            Some(header)
+        });
+        self.0.held.send_replace(header.map(|header| HeldCredential { generation, header }));
+    }
+
+    async fn discover(&self) -> GrantEvent {
+        let (settings, challenge) = {
+            let state = self.0.state.lock();
+            (state.settings.clone(), state.challenge.clone())
+        };
+        let reach = self.reach().await;
+        let KeeperTools { http, vault, .. } = &*self.0.tools;
+        let session = ProviderSession { http, vault, settings: &settings, reach };
+        let found = session.discover(&self.0.address, challenge.as_ref()).await;
+        let machine_grant = settings.grant.is_machine();
+        match found {
+            Ok(None) => GrantEvent::NothingThere,
+            Ok(Some(found)) if machine_grant => match machine_record(&session, &settings, found, challenge.as_ref()) {
+                Ok(record) => {
+                    self.0.state.lock().record = Some(record);
+                    GrantEvent::Discovered { by_machine: true }
+                }
+                Err(fault) => {
+                    self.0.state.lock().fault = Some(fault.to_string());
+                    GrantEvent::Discovered { by_machine: false }
+                }
+            },
+            Ok(Some(_)) => {
+                self.0.state.lock().fault = None;
+                GrantEvent::Discovered { by_machine: false }
+            }
+            Err(fault) => self.undiscovered(&fault),
+        }
+    }
+
+    fn undiscovered(&self, fault: &DiscoveryFault) -> GrantEvent {
+        self.0.state.lock().fault = Some(fault.to_string());
+        match fault.is_passing() {
+            true => GrantEvent::DiscoveryFailed,
+            // Something is there to log in to, and is not as it should be: `tidings login` says the same.
+            false => GrantEvent::Discovered { by_machine: false },
+        }
+    }
+
+    async fn renew(&self, attempt: u64) {
+        let (record, settings) = {
+            let state = self.0.state.lock();
+            (state.record.clone(), state.settings.clone())
+        };
+        let Some(record) = record else {
+            return self.tell(GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected));
+        };
+        let reach = self.reach().await;
+        let KeeperTools { http, vault, .. } = &*self.0.tools;
+        let session = ProviderSession { http, vault, settings: &settings, reach };
+        tracing::debug!(server = %self.0.name, issuer = %record.provider.issuer, "the token is renewed");
+        let outcome = session.renew(&record).await;
+        self.renewed(attempt, outcome);
+    }
+
+    fn renewed(&self, attempt: u64, outcome: Result<Tokens, SessionFault>) {
+        let mut state = self.0.state.lock();
+        let now = Instant::now();
+        let event = match outcome {
+            Ok(tokens) => match &mut state.record {
+                Some(record) => {
+                    record.take(tokens);
+                    GrantEvent::Renewed(attempt, record.life(now))
+                }
+                // Somebody logged out meanwhile; the machine knows.
+                None => GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected),
+            },
+            Err(fault) => {
+                tracing::warn!(server = %self.0.name, %fault, "the token could not be renewed");
+                let event = match &fault {
+                    SessionFault::Token(TokenFault::Unavailable { after, .. }) => RenewalFault::Unavailable(*after),
+                    _ => RenewalFault::Rejected,
+                };
+                state.fault = Some(fault.to_string());
+                GrantEvent::RenewalFailed(attempt, event)
+            }
+        };
+        let commands = state.machine.on(event, now);
+        state.commands.extend(commands);
+    }
+
+    async fn save(&self) -> bool {
+        let text = match &self.0.state.lock().record {
+            Some(record) => serde_json::to_vec(record).unwrap_or_default(),
+            None => return true,
+        };
+        let (vault, place) = (self.0.tools.vault.clone(), self.place());
+        let saved = tokio::task::spawn_blocking(move || vault.put(GRANT, &place, &text)).await;
+        match saved {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::error!(server = %self.0.name, %error, "the login could not be saved; a restart would lose it");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// What the gateway itself logs in with.
+fn machine_record(
+    session: &ProviderSession<'_>,
+    settings: &LoginConfig,
+    found: Discovered,
+    challenge: Option<&BearerChallenge>,
+) -> Result<GrantRecord, SessionFault> {
+    let Discovered { provider, resource, scopes } = found;
+    let client = session.configured_client(&provider);
+    let client = client.ok_or_else(|| SessionFault::Key("`client_id` is not set".to_owned()))?;
+    let challenged = challenge.and_then(|challenge| challenge.scopes.as_deref());
+    let mut asked = authorization::scopes(settings.scopes.as_deref(), challenged, scopes.as_deref(), &provider);
+    // There is nobody who could be away.
+    asked.retain(|scope| scope != authorization::OFFLINE);
+    Ok(GrantRecord {
+        provider,
+        client,
+        resource,
+        scopes: asked,
+        granted: None,
+        access: String::new(),
+        refresh: None,
+        expires: None,
+        by_machine: true,
+    })
+}
