@@ -13,7 +13,7 @@ const SECRET_TABLES: &[&str] = &["env", "headers"];
 /// Parts of the names of variables and headers that hold secrets.
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSW", "AUTHORIZATION", "COOKIE", "CREDENTIAL"];
 /// Keys whose values may be secrets, where the value is a text.
-const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key"];
+const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key", "client_secret", "client_key"];
 
 /// Every key of the file with its value, in order; `Err` where the text is not of its format.
 pub fn outline(text: &str, path: &Path) -> Result<Vec<String>, ConfigErrors> {
@@ -53,7 +53,7 @@ fn is_secret_table(parents: &[&str], name: &str) -> bool {
 
 fn is_secret_key(parents: &[&str], name: &str) -> bool {
     // `key` is an ordinary word elsewhere.
-    SECRET_KEYS.contains(&name) || (matches!(parents, ["search", "embeddings"]) && name == "key")
+    SECRET_KEYS.contains(&name) || (matches!(parents, ["search", "embeddings"] | ["vault"]) && name == "key")
 }
 
 fn table(lines: &mut Vec<String>, path: &str, parents: &[&str], entries: &[TableEntry], secret: bool) {
@@ -137,6 +137,10 @@ mod tests {
             "list[0].x = true",
         ];
         assert_eq!(lines, expected);
+        let secrets = "[vault]\nkey = \"hunter2\"\n[auth]\njwt = [{ client_id = \"us\", client_secret = \"hunter2\" }]\n\
+                       [auth.introspection]\nclient_secret = \"hunter2\"\n[servers.a.auth]\nclient_secret = \"hunter2\"\nclient_key = \"hunter2\"\n";
+        let hidden = outline(secrets, Path::new("tidings.toml")).unwrap();
+        assert!(hidden.len() == 6 && !hidden.iter().any(|line| line.contains("hunter2")), "{hidden:#?}");
         let json =
             outline("{\"mcpServers\": {\"a\": {\"command\": \"x\", \"args\": [], \"y\": {}}}}", Path::new(".mcp.json"));
         let expected = ["mcpServers.a.command = \"x\"", "mcpServers.a.args = []", "mcpServers.a.y = {}"];
