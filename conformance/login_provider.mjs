@@ -109,9 +109,10 @@ export async function provide() {
   return { issuer, provider, server, secrets, refreshes };
 }
 
-/** Follows redirects as a browser does, with the cookies of each place. */
-export async function browse(url, jar = new Map(), form = undefined, headers = {}) {
+/** Follows redirects as a browser does, with the cookies of each place; not to an address that begins with `until`, which it gives. */
+export async function browse(url, jar = new Map(), form = undefined, headers = {}, until = undefined) {
   for (let hops = 0; hops < 20; hops++) {
+    if (until && url.startsWith(until)) return { url };
     const { host } = new URL(url);
     const cookies = [...(jar.get(host) ?? new Map())].map(([name, value]) => `${name}=${value}`).join('; ');
     const sent = form ? { method: 'POST', body: new URLSearchParams(form) } : {};

@@ -267,6 +267,7 @@ fn killed_servers(children: &Children, workspace: &Workspace, peers: &Peers, bin
 fn logins(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Path) -> Result<Tally, Failure> {
     let mut tally = npm_story("login", children, workspace, peers, binary)?;
     tally += npm_story("people", children, workspace, peers, binary)?;
+    tally += npm_story("known_browsers", children, workspace, peers, binary)?;
     Ok(tally)
 }
 

@@ -3,6 +3,8 @@
 //! Known tokens are a lookup by digest, without a lock for those of the configuration and without waiting for all. Only a token that was not
 //! seen before may have to wait for its provider ([`TokenQuestion`]).
 
+mod browsers;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;

@@ -33,13 +33,19 @@ impl PeopleReader {
 
     /// The person of verified claims, by whoever issued them.
     pub(crate) fn person(&self, issuer: &str, claims: &Map<String, Value>) -> Result<Principal, RefusedToken> {
+        let person = self.identified(issuer, claims)?;
+        match self.settings.scopes.iter().all(|scope| person.scope.facts().scopes.contains(scope)) {
+            true => Ok(person),
+            false => Err(RefusedToken::Insufficient(self.settings.scopes.clone())),
+        }
+    }
+
+    /// The same for claims that only say who somebody is: they have no scopes, and open nothing.
+    pub(crate) fn identified(&self, issuer: &str, claims: &Map<String, Value>) -> Result<Principal, RefusedToken> {
         let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
         let subject = subject.ok_or(RefusedToken::Invalid("the token does not say whose it is"))?;
         let mut scopes = texts(claims.get("scope"), true);
         scopes.extend(texts(claims.get("scp"), true));
-        if !self.settings.scopes.iter().all(|scope| scopes.contains(scope)) {
-            return Err(RefusedToken::Insufficient(self.settings.scopes.clone()));
-        }
         let asked_for = self
             .claims
             .iter()

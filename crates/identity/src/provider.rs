@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use serde_json::Value;
 use tidings_config::JwtSettings;
+use tidings_engine::Principal;
 use tidings_sync::Lock;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -69,6 +70,15 @@ impl JwtProvider {
         let until = Duration::try_from_secs_f64(expiry).ok().and_then(|expiry| (UNIX_EPOCH + SKEW).checked_add(expiry));
         let principal = self.people.person(&self.settings.issuer, &claims)?;
         Ok(Credential { principal, until: until.or(Some(SystemTime::now())), ended: self.ended.child_token() })
+    }
+
+    /// Whom an ID token is about that was given to the gateway itself, for the request with this number.
+    pub(crate) async fn identify(&self, token: &UnverifiedToken<'_>, nonce: &str) -> Result<Principal, RefusedToken> {
+        let client = self.settings.browser.as_ref();
+        let client = client.ok_or(RefusedToken::Invalid("the gateway is no client of this provider"))?;
+        self.keys.ready_for(token).await?;
+        let claims = token.verify_identity(&self.keys.0.published.load(), &client.id, nonce)?;
+        self.people.identified(&self.settings.issuer, &claims)
     }
 }
 

@@ -77,8 +77,42 @@ impl<'t> UnverifiedToken<'t> {
         })
     }
 
-    /// What it says, if one of the keys has signed it for one of these audiences, and it is good now.
+    /// What it says, if one of the keys has signed it for one of these audiences, it is good now, and it may open something.
     pub(crate) fn verify(&self, keys: &PublishedKeys, audience: &[String]) -> Result<Map<String, Value>, RefusedToken> {
+        let claims = self.signed_for(keys, audience)?;
+        match OF_ID_TOKENS.iter().any(|claim| claims.contains_key(*claim)) {
+            true => Err(RefusedToken::Invalid("this is an ID token; send an access token")),
+            false => Ok(claims),
+        }
+    }
+
+    /// What it says as an ID token that was given to this client for this one request (OpenID Connect Core 1.0, 3.1.3.7).
+    pub(crate) fn verify_identity(
+        &self,
+        keys: &PublishedKeys,
+        client: &str,
+        nonce: &str,
+    ) -> Result<Map<String, Value>, RefusedToken> {
+        let kind = self.header.typ.as_deref().map(str::to_ascii_lowercase);
+        if kind.is_some_and(|kind| kind != "jwt") {
+            return Err(RefusedToken::Invalid("this is no ID token"));
+        }
+        let claims = self.signed_for(keys, &[client.to_owned()])?;
+        // Who it was given to, where it is meant for others, too.
+        let given_to = claims.get("azp").and_then(Value::as_str);
+        let is_for_others = claims.get("aud").and_then(Value::as_array).is_some_and(|all| all.len() > 1);
+        if given_to.is_some_and(|party| party != client) || (is_for_others && given_to.is_none()) {
+            return Err(RefusedToken::Invalid("the ID token was given to another client"));
+        }
+        // One of another login, which somebody may have kept and put in here.
+        if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
+            return Err(RefusedToken::Invalid("the ID token belongs to another login"));
+        }
+        Ok(claims)
+    }
+
+    /// What it says, if one of the keys has signed it for one of these audiences, and it is good now.
+    fn signed_for(&self, keys: &PublishedKeys, audience: &[String]) -> Result<Map<String, Value>, RefusedToken> {
         let mut rules = Validation::new(self.header.alg);
         rules.leeway = SKEW.as_secs();
         rules.validate_nbf = true;
@@ -89,9 +123,6 @@ impl<'t> UnverifiedToken<'t> {
         let mut refused = RefusedToken::Invalid("the signature of the token is not good");
         for candidate in self.candidates(keys) {
             match decode::<Map<String, Value>>(self.text, &candidate.key, &rules) {
-                Ok(token) if OF_ID_TOKENS.iter().any(|claim| token.claims.contains_key(*claim)) => {
-                    return Err(RefusedToken::Invalid("this is an ID token; send an access token"));
-                }
                 Ok(token) => return Ok(token.claims),
                 // Another key may have signed it.
                 Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {}

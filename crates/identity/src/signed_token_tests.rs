@@ -185,3 +185,38 @@ fn good_signatures_under_wrong_claims_are_refused() {
         assert!(UnverifiedToken::read(text).is_none(), "{text:?}");
     }
 }
+
+// identity 1: "the page knows the browser by the provider of `[auth] jwt`"
+#[test]
+fn an_id_token_says_who_somebody_is_to_its_own_client_for_its_own_login_alone() {
+    let (signer, thief) = (TokenSigner::new(), TokenSigner::new());
+    let published = keys(&[signer.jwk("1")]);
+    let identity = |signer: &TokenSigner, kind: &str, changes: Value| {
+        let mut claims = with(&json!({"aud": "us", "nonce": "n", "at_hash": "x", "scope": null}));
+        for (name, value) in changes.as_object().expect("an object") {
+            claims[name] = value.clone();
+        }
+        let token = signer.token(&json!({"alg": "ES256", "typ": kind, "kid": "1"}), &claims);
+        UnverifiedToken::read(&token).expect("a token")?.verify_identity(&published, "us", "n")
+    };
+    for good in [json!({}), json!({"aud": ["us"]}), json!({"azp": "us"}), json!({"aud": ["us", "b"], "azp": "us"})] {
+        assert_eq!(identity(&signer, "JWT", good.clone()).expect("good")["sub"], "ada", "{good}");
+    }
+    for bad in [
+        json!({"nonce": "of another login"}),
+        json!({"nonce": null}),
+        json!({"nonce": ["n"]}),
+        json!({"aud": AUDIENCE}),
+        json!({"aud": ["us", "b"]}),
+        json!({"aud": ["us", "b"], "azp": "b"}),
+        json!({"azp": "b"}),
+        json!({"exp": now() - 31}),
+        json!({"sub": null}),
+    ] {
+        assert!(identity(&signer, "JWT", bad.clone()).is_err(), "{bad}");
+    }
+    assert!(identity(&thief, "JWT", json!({})).is_err(), "signed by somebody else");
+    assert!(identity(&signer, "at+jwt", json!({})).is_err(), "an access token, which others have, too");
+    let unsigned = format!("{}.{}.", encoded(json!({"alg": "none"}).to_string()), encoded(claims().to_string()));
+    assert!(UnverifiedToken::read(&unsigned).expect("a token").is_err());
+}

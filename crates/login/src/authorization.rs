@@ -28,6 +28,8 @@ pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) verifier: &'a str,
     pub(crate) scopes: &'a [String],
     pub(crate) resource: Option<&'a str>,
+    /// Comes back inside the ID token, where one is asked for.
+    pub(crate) nonce: Option<&'a str>,
 }
 
 impl AuthorizationRequest<'_> {
@@ -52,6 +54,9 @@ impl AuthorizationRequest<'_> {
         }
         if let Some(resource) = self.resource {
             fields.push(("resource", resource));
+        }
+        if let Some(nonce) = self.nonce {
+            fields.push(("nonce", nonce));
         }
         with_query(endpoint, &encode_fields(fields))
     }
@@ -143,6 +148,7 @@ mod tests {
             verifier: "v",
             scopes: &scopes,
             resource: Some("https://crm.example/mcp"),
+            nonce: None,
         };
         let url = request.url("https://login.example/authorize?tenant=t");
         let query = url.split_once("?tenant=t&").expect("the query of the endpoint stays").1;

@@ -104,6 +104,13 @@ impl<'s> Discovery<'s> {
         }
     }
 
+    /// What a provider says of itself whose name is known: there is no server that names it.
+    pub(crate) fn of_provider(issuer: &WebAddress, name: &str, settings: &'s LoginConfig) -> Self {
+        let mut discovery = Self::new(issuer.clone(), None, settings);
+        discovery.look_for(name.to_owned(), false);
+        discovery
+    }
+
     pub(crate) fn next(&mut self) -> DiscoveryStep {
         loop {
             if let Some(done) = &self.done {

@@ -8,15 +8,18 @@
 //! page holds one.
 
 mod authorization;
+mod browser_proof;
 mod challenge;
 mod client_assertion;
 mod client_registration;
 mod discovery;
 mod grant_record;
 mod keeper;
+mod login_page;
 mod logins;
 mod metadata;
 mod pending;
+mod people_door;
 mod provider_http;
 mod provider_session;
 mod routes;
@@ -29,4 +32,5 @@ pub use logins::{
     BegunLogin, CompletedLogin, DeviceLogin, LoginBearer, LoginFault, Logins, PersonMoved, ServerReconnect,
 };
 pub use pending::LoginOutcome;
-pub use routes::{AskerOf, TicketAsker, routes};
+pub use people_door::{AskerDoor, PeopleDoor, PersonProvider, TicketAsker};
+pub use routes::routes;

@@ -4,6 +4,7 @@
 mod beginning;
 mod ending;
 mod own_client;
+mod proofs;
 #[cfg(test)]
 mod tests;
 mod tickets;
@@ -21,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::ending::{CompletedLogin, LoginBearer};
+pub(crate) use self::proofs::ProofFault;
+pub(crate) use self::tickets::OpenedTicket;
+use crate::browser_proof::BrowserProofs;
 use crate::keeper::{Keeper, KeeperTools, kept_people};
 use crate::pending::PendingLogins;
 use crate::provider_http::{ProviderHttp, TOKENS_WITHIN};
@@ -89,6 +93,7 @@ pub(crate) struct LoginsShared {
     /// The tickets that calls were answered with, by server and person: one that calls again and again is given the same.
     pages: Lock<HashMap<(String, String), String>>,
     pending: Lock<PendingLogins>,
+    proofs: Lock<BrowserProofs>,
     reconnect: OnceLock<ServerReconnect>,
     person_moved: OnceLock<PersonMoved>,
     /// What the gateway is called by browsers: without a path, without a slash at its end.
@@ -110,6 +115,7 @@ impl Logins {
             making: tokio::sync::Mutex::default(),
             pages: Lock::default(),
             pending: Lock::default(),
+            proofs: Lock::default(),
             reconnect: OnceLock::new(),
             person_moved: OnceLock::new(),
             base: OnceLock::new(),

@@ -58,7 +58,18 @@ impl ProviderSession<'_> {
         server: &WebAddress,
         challenge: Option<&BearerChallenge>,
     ) -> Result<Option<Discovered>, DiscoveryFault> {
-        let mut discovery = Discovery::new(server.clone(), challenge, self.settings);
+        self.walk(Discovery::new(server.clone(), challenge, self.settings)).await
+    }
+
+    /// What the provider with this name says of itself.
+    pub(crate) async fn describe(&self, issuer: &str) -> Result<Provider, DiscoveryFault> {
+        let nowhere = || DiscoveryFault::Undescribed { issuer: issuer.to_owned() };
+        let address = WebAddress::parse(issuer).ok_or_else(nowhere)?;
+        let found = self.walk(Discovery::of_provider(&address, issuer, self.settings)).await?;
+        found.map(|found| found.provider).ok_or_else(nowhere)
+    }
+
+    async fn walk(&self, mut discovery: Discovery<'_>) -> Result<Option<Discovered>, DiscoveryFault> {
         loop {
             match discovery.next() {
                 DiscoveryStep::Get(url) => {

@@ -1,56 +1,41 @@
 //! What browsers see of a login: `/connect/TICKET`, which leads to the provider, and `/oauth/callback`, where they come back.
 //!
-//! A ticket is for who asked for it: without `[auth]` that is the one person of this machine; with it, the page asks for the token
-//! that the ticket was asked for with. The browser that opened the ticket is known again by a cookie.
-
-use std::sync::Arc;
+//! A ticket is for who asked for it. Without `[auth]` that is the one person of this machine; with it, the provider of who asked says whose
+//! the browser is (`/oauth/whoami`), or the page asks for the token that the ticket was asked for with. The browser that opened the ticket is
+//! known again by a cookie.
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::logins::{LoginBearer, LoginFault, Logins};
+use crate::login_page::{cookie_of, cookies_with, escape, page, stale, with_headers};
+use crate::logins::{LoginBearer, LoginFault, Logins, OpenedTicket, ProofFault};
+use crate::people_door::{AskerDoor, PersonProvider, TicketAsker};
 use crate::web_address::{decode_fields, single};
 
-/// Whose a token of the gateway is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TicketAsker {
-    /// The principal.
-    pub name: String,
-    /// Whether they may log in for all.
-    pub is_admin: bool,
-}
-
-/// Says whose a token of the gateway is; `None` where nobody is asked.
-pub type AskerOf = Option<Arc<dyn Fn(&str) -> Option<TicketAsker> + Send + Sync>>;
-
 /// How the cookie of a login is called: each login has its own.
-const COOKIE_NAME: &str = "tidings_login_";
-
-const HEADERS: [(&str, &str); 4] = [
-    ("content-security-policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
-    ("referrer-policy", "no-referrer"),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-];
+const LOGIN_COOKIE: &str = "tidings_login_";
+/// How the cookie of a browser is called that is sent to say whose it is: each time has its own.
+const PERSON_COOKIE: &str = "tidings_person_";
 
 #[derive(Clone)]
 struct BrowserSide {
     logins: Logins,
-    asker_of: AskerOf,
+    door: AskerDoor,
 }
 
 /// The routes.
-pub fn routes(logins: Logins, asker_of: AskerOf) -> Router {
+pub fn routes(logins: Logins, door: AskerDoor) -> Router {
     Router::new()
         .route("/connect/{ticket}", get(open).post(prove))
+        .route("/oauth/whoami", get(returned))
         .route("/oauth/callback", get(callback))
         .route("/oauth/client.json", get(client))
-        .with_state(BrowserSide { logins, asker_of })
+        .with_state(BrowserSide { logins, door })
 }
 
 /// `GET /connect/TICKET`.
@@ -59,10 +44,13 @@ async fn open(State(side): State<BrowserSide>, Path(ticket): Path<String>, heade
     if ["sec-purpose", "purpose", "x-moz", "x-purpose"].iter().any(|name| headers.contains_key(*name)) {
         return StatusCode::NO_CONTENT.into_response();
     }
-    let cookie = cookie_of(&headers, &ticket);
+    let cookie = cookie_of(&headers, &login_cookie(&ticket));
     let Some(opened) = side.logins.open_ticket(&ticket, cookie.as_deref()) else { return stale() };
-    if side.asker_of.is_none() || opened.is_known_browser {
+    let Some(door) = side.door.as_ref().filter(|_| !opened.is_known_browser) else {
         return leave(&side, &ticket, cookie.as_deref());
+    };
+    if let Some(provider) = door.provider_of(&opened.asker) {
+        return ask_provider(&side, &ticket, &provider).await;
     }
     let (server, issuer, asker) = (escape(&opened.server), escape(&opened.issuer), escape(&opened.asker));
     page(
@@ -77,6 +65,43 @@ async fn open(State(side): State<BrowserSide>, Path(ticket): Path<String>, heade
     )
 }
 
+/// Off to the provider of who asked, to come back with who the browser's person is. The ticket is not used up by it.
+async fn ask_provider(side: &BrowserSide, ticket: &str, provider: &PersonProvider) -> Response {
+    match side.logins.send_to_prove(ticket, provider).await {
+        Ok(sent) => {
+            let name = format!("{PERSON_COOKIE}{}", sent.state.get(..8).unwrap_or_default());
+            side.sent_to(&sent.url, &name, &sent.cookie, "/oauth/whoami")
+        }
+        Err(reason) => unknown(StatusCode::BAD_GATEWAY, &provider.issuer, &reason),
+    }
+}
+
+/// `GET /oauth/whoami`: a browser comes back from the provider of who asked for a login.
+async fn returned(State(side): State<BrowserSide>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
+    let Some(door) = &side.door else { return stale() };
+    let cookies = cookies_with(&headers, PERSON_COOKIE);
+    let back = match side.logins.returned(&query.unwrap_or_default(), &cookies).await {
+        Ok(back) => back,
+        Err(ProofFault::Stale) => return stale(),
+        Err(ProofFault::Refused { issuer, reason }) => return unknown(StatusCode::BAD_GATEWAY, &issuer, &reason),
+    };
+    let asker = match door.by_identity(&back.issuer, &back.id_token, &back.nonce).await {
+        Ok(asker) => asker,
+        Err(reason) => return unknown(StatusCode::FORBIDDEN, &back.issuer, &reason),
+    };
+    let cookie = cookie_of(&headers, &login_cookie(&back.ticket));
+    let Some(opened) = side.logins.open_ticket(&back.ticket, cookie.as_deref()) else { return stale() };
+    let other = format!(
+        "<p>This login was asked for by somebody else than who you are at {}. If you asked for it, log out there, or open its page in \
+         another browser.</p>",
+        escape(&back.issuer)
+    );
+    if let Some(refused) = refused(Some(&asker), &opened, &other) {
+        return refused;
+    }
+    leave(&side, &back.ticket, cookie.as_deref())
+}
+
 /// `POST /connect/TICKET`: whoever opened it proves to be who asked.
 async fn prove(
     State(side): State<BrowserSide>,
@@ -84,44 +109,73 @@ async fn prove(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let cookie = cookie_of(&headers, &ticket);
+    let cookie = cookie_of(&headers, &login_cookie(&ticket));
     let Some(opened) = side.logins.open_ticket(&ticket, cookie.as_deref()) else { return stale() };
-    let fields = decode_fields(&String::from_utf8_lossy(&body));
-    let is_asker = match &side.asker_of {
-        None => true,
-        Some(asker_of) => {
-            let asker = single(&fields, "token").and_then(|token| asker_of(token.trim()));
-            asker.is_some_and(|asker| asker.name == opened.asker && (asker.is_admin || opened.is_personal))
+    if let Some(door) = &side.door {
+        let fields = decode_fields(&String::from_utf8_lossy(&body));
+        let asker = single(&fields, "token").and_then(|token| door.by_token(token.trim()));
+        let other = "<p>That is not the token that this login was asked for with.</p>";
+        if let Some(refused) = refused(asker.as_ref(), &opened, other) {
+            return refused;
         }
-    };
-    if !is_asker {
-        return page(
-            StatusCode::FORBIDDEN,
-            "Not yours",
-            "<p>That is not the token that this login was asked for with.</p>",
-        );
     }
     leave(&side, &ticket, cookie.as_deref())
 }
 
-/// Off to the provider.
+/// Who must not go on with a login, and what they are told. `other`: what is said to somebody else than who asked.
+fn refused(asker: Option<&TicketAsker>, opened: &OpenedTicket, other: &str) -> Option<Response> {
+    let reason = match asker {
+        Some(asker) if asker.name == opened.asker => {
+            // Who asked for a login for all was an admin then; who goes on with it has to be one, too.
+            if asker.is_admin || opened.is_personal {
+                return None;
+            }
+            "<p>This login is for all clients, and takes an admin. What is known of you does not say that you are one.</p>"
+        }
+        _ => other,
+    };
+    Some(page(StatusCode::FORBIDDEN, "Not yours", &format!("{reason}<p>Nothing was logged in.</p>")))
+}
+
+/// Whose the browser is could not be found out.
+fn unknown(status: StatusCode, issuer: &str, reason: &str) -> Response {
+    let (issuer, reason) = (escape(issuer), escape(reason));
+    page(
+        status,
+        "Not known",
+        &format!(
+            "<p>Who you are could not be found out at {issuer}: {reason}.</p>\
+             <p>Nothing was logged in. Open the page of the login again to try once more.</p>"
+        ),
+    )
+}
+
+/// Off to the provider of the server.
 fn leave(side: &BrowserSide, ticket: &str, cookie: Option<&str>) -> Response {
     let Some((url, cookie)) = side.logins.use_ticket(ticket, cookie) else { return stale() };
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    let name = cookie_name(ticket);
-    // Lax: the provider leads back here from its own site. Two paths need it: this page, and the one where the browser comes back.
-    let cookie = format!("{name}={cookie}; HttpOnly; SameSite=Lax; Path=/; Max-Age=600");
-    let headers = response.headers_mut();
-    if let (Ok(url), Ok(cookie)) = (HeaderValue::try_from(url), HeaderValue::try_from(cookie)) {
-        headers.insert(LOCATION, url);
-        headers.insert(SET_COOKIE, cookie);
+    // Two paths need it: this page, and the one where the browser comes back.
+    side.sent_to(&url, &login_cookie(ticket), &cookie, "/")
+}
+
+impl BrowserSide {
+    /// Sends a browser elsewhere, with a cookie for when it comes back to `path`.
+    fn sent_to(&self, url: &str, name: &str, value: &str, path: &str) -> Response {
+        let mut response = StatusCode::SEE_OTHER.into_response();
+        let secure = if self.logins.is_secure() { "; Secure" } else { "" };
+        // Lax: the provider leads back here from its own site.
+        let cookie = format!("{name}={value}; HttpOnly; SameSite=Lax; Path={path}; Max-Age=600{secure}");
+        let headers = response.headers_mut();
+        if let (Ok(url), Ok(cookie)) = (HeaderValue::try_from(url), HeaderValue::try_from(cookie)) {
+            headers.insert(LOCATION, url);
+            headers.insert(SET_COOKIE, cookie);
+        }
+        with_headers(response)
     }
-    with_headers(response)
 }
 
 /// `GET /oauth/callback`.
 async fn callback(State(side): State<BrowserSide>, headers: HeaderMap, RawQuery(query): RawQuery) -> Response {
-    let cookies = login_cookies(&headers);
+    let cookies = cookies_with(&headers, LOGIN_COOKIE);
     match side.logins.complete(&query.unwrap_or_default(), LoginBearer::Browser(&cookies)).await {
         Ok(done) => {
             let server = escape(&done.server);
@@ -146,53 +200,6 @@ async fn client(State(side): State<BrowserSide>) -> Response {
     }
 }
 
-fn stale() -> Response {
-    page(
-        StatusCode::NOT_FOUND,
-        "This login is over",
-        "<p>It was used already, has taken longer than ten minutes, or was begun in another browser.</p>\
-         <p>Begin again: <code>tidings login SERVER</code></p>",
-    )
-}
-
-fn page(status: StatusCode, title: &str, content: &str) -> Response {
-    let text = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title}</title><h1>{title}</h1>{content}</html>"
-    );
-    let mut response = (status, text).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    with_headers(response)
-}
-
-fn with_headers(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    for (name, value) in HEADERS {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    response
-}
-
-fn cookie_name(ticket: &str) -> String {
-    format!("{COOKIE_NAME}{}", ticket.get(..8).unwrap_or_default())
-}
-
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
-    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='))
-}
-
-fn cookie_of(headers: &HeaderMap, ticket: &str) -> Option<String> {
-    let name = cookie_name(ticket);
-    cookies(headers).find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
-}
-
-fn login_cookies(headers: &HeaderMap) -> Vec<String> {
-    cookies(headers).filter(|(name, _)| name.starts_with(COOKIE_NAME)).map(|(_, value)| value.to_owned()).collect()
-}
-
-/// Text of others in a page.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+fn login_cookie(ticket: &str) -> String {
+    format!("{LOGIN_COOKIE}{}", ticket.get(..8).unwrap_or_default())
 }

@@ -124,6 +124,8 @@ pub(crate) struct Tokens {
     pub(crate) refresh: Option<String>,
     pub(crate) lives: Option<Duration>,
     pub(crate) scopes: Option<Vec<String>>,
+    /// What it says of who has logged in, where that was asked for.
+    pub(crate) identity: Option<String>,
 }
 
 /// Why a provider gave none.
@@ -159,6 +161,7 @@ pub(crate) fn read_tokens(
         expires_in: Option<serde_json::Value>,
         refresh_token: Option<String>,
         scope: Option<String>,
+        id_token: Option<String>,
     }
     #[derive(Deserialize)]
     struct Refused {
@@ -181,6 +184,7 @@ pub(crate) fn read_tokens(
             refresh: given.refresh_token.filter(|token| !token.is_empty()),
             lives: seconds.map(Duration::from_secs),
             scopes: given.scope.map(|scope| scope.split_whitespace().map(str::to_owned).collect()),
+            identity: given.id_token,
         });
     }
     let is_passing = status.is_server_error()

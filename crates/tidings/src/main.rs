@@ -32,6 +32,7 @@ mod session_archive;
 mod settings;
 mod shell_word;
 mod telemetry;
+mod ticket_door;
 mod trust;
 mod weight;
 mod wiring;

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::auth::{
-    AuthSettings, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings, PeopleSettings,
-    TokenSettings,
+    AuthSettings, BrowserClient, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings,
+    PeopleSettings, TokenSettings,
 };
 use crate::plan::vault::VaultKey;
 use crate::read::TableSection;
@@ -116,9 +116,14 @@ fn jwt(mut section: TableSection<'_, '_>) -> Option<JwtSettings> {
     }
     let issuer = provider_url(&mut section, "issuer");
     let jwks_url = provider_url(&mut section, "jwks_url");
+    let (client_id, secret) = (section.text("client_id"), section.text("client_secret"));
+    if client_id.is_none() && secret.is_some() {
+        section.fault("client_secret", ConfigFault::MissingKey { key: "client_id" });
+    }
     let people = people(&mut section);
     section.finish();
-    Some(JwtSettings { issuer: issuer?, jwks_url, people })
+    let browser = client_id.map(|id| BrowserClient { id, secret });
+    Some(JwtSettings { issuer: issuer?, jwks_url, browser, people })
 }
 
 fn introspection(mut section: TableSection<'_, '_>) -> Option<IntrospectionSettings> {

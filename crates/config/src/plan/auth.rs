@@ -71,8 +71,25 @@ pub struct JwtSettings {
     pub issuer: String,
     /// Where the keys are; else its metadata says that.
     pub jwks_url: Option<String>,
+    /// As which client it knows the gateway, so that it can say whose a browser is.
+    pub browser: Option<BrowserClient>,
     /// What its tokens say about people.
     pub people: PeopleSettings,
+}
+
+/// `client_id` and `client_secret` of `jwt`: the client that the gateway is to a provider whose people it knows by their browsers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BrowserClient {
+    /// Its name there.
+    pub id: String,
+    /// Its secret, if it has one.
+    pub secret: Option<String>,
+}
+
+impl fmt::Debug for BrowserClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrowserClient").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// `introspection` of `[auth]`: a provider that is asked about tokens (RFC 7662).

@@ -68,6 +68,10 @@ struct JwtSchema {
     issuer: String,
     /// Where the keys are; else the metadata of the issuer says that.
     jwks_url: Option<String>,
+    /// As which client the issuer knows the gateway: then browsers that open the page of a login are known by the issuer, and no token is asked for.
+    client_id: Option<String>,
+    /// The secret of that client, if it has one.
+    client_secret: Option<String>,
     /// Whom it has to be meant for: text or a list. Without it, the address of the gateway (public_url and /mcp).
     audience: Option<TextOrList>,
     /// Scopes that a token has to have.

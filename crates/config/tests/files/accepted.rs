@@ -73,7 +73,7 @@ fn people_come_in_by_tokens_that_end_and_by_their_providers() {
     let config = toml(
         r#"[auth]
         tokens = [{ name = "a", sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", groups = ["dev"], expires = "1970-01-02" }]
-        jwt = [{ issuer = "https://login.example/t" }, { issuer = "http://localhost:9000", audience = ["a", "b"], scopes = ["mcp"], groups = "realm.roles", admin = ["group:ops"], servers = ["crm"] }]
+        jwt = [{ issuer = "https://login.example/t", client_id = "gateway", client_secret = "hunter3" }, { issuer = "http://localhost:9000", audience = ["a", "b"], scopes = ["mcp"], groups = "realm.roles", admin = ["group:ops"], servers = ["crm"] }]
         introspection = { url = "https://login.example/ask", client_id = "c", client_secret = "hunter2", audience = "one" }
         certificates = [{ name = "*.ci.example", servers = ["crm"], groups = ["ci"] }]
         [vault]
@@ -94,6 +94,9 @@ fn people_come_in_by_tokens_that_end_and_by_their_providers() {
         (second.audience.len(), &*second.groups, &*second.admin),
         (2, "realm.roles", &["group:ops".to_owned()][..])
     );
+    let browser = auth.jwt[0].browser.as_ref().unwrap();
+    assert_eq!((&*browser.id, browser.secret.as_deref()), ("gateway", Some("hunter3")));
+    assert!(auth.jwt[1].browser.is_none() && !format!("{auth:?}").contains("hunter3"));
     assert_eq!(auth.introspection.as_ref().unwrap().people.audience, ["one"]);
     assert!(!format!("{auth:?}").contains("hunter2"));
     assert_eq!((&*auth.certificates[0].name, auth.certificates[0].admin), ("*.ci.example", false));

@@ -56,6 +56,7 @@ impl Logins {
             verifier: &verifier,
             scopes: &scopes,
             resource: found.resource.as_deref(),
+            nonce: None,
         };
         let (url, issuer) = (request.url(&endpoint), provider.issuer.clone());
         let login = PendingLogin {

@@ -18,7 +18,8 @@ fn process(vault: &VaultTable) -> Logins {
 
 fn grant() -> GrantRecord {
     let client = OAuthClient { id: "gateway".to_owned(), secret: None, proof: ClientProof::None };
-    let tokens = Tokens { access: "a".to_owned(), refresh: Some("r".to_owned()), lives: None, scopes: None };
+    let tokens =
+        Tokens { access: "a".to_owned(), refresh: Some("r".to_owned()), lives: None, scopes: None, identity: None };
     let mut record = GrantRecord {
         provider: Provider::invented(&WebAddress::parse(CRM).expect("an address")),
         client,

@@ -10,8 +10,7 @@ use std::time::Duration;
 use tidings_admin::{AdminParts, CallDesk, LinkRequest, PageLinks};
 use tidings_config::{ListenAddress, ListenTarget, TlsSettings};
 use tidings_downstream::http::{self, EndpointListener, EndpointOptions, TlsEntrance, TlsFiles};
-use tidings_identity::Admission;
-use tidings_login::TicketAsker;
+use tidings_login::PeopleDoor;
 use tidings_outbound_hooks::OutboundHooks;
 use tidings_store::{HookTable, OutboundTable, RegistryTable, ServerTable};
 use tidings_sync::Lock;
@@ -26,6 +25,7 @@ use crate::failure::CommandFailure;
 use crate::page::{self, PageParts, PageServer};
 use crate::registry_care::RegistryCare;
 use crate::server_log::LogTail;
+use crate::ticket_door::TicketDoor;
 use crate::weight::ToolNames;
 use crate::{ending, feed, limits, logging, reload, secret, server_card, session_archive, settings, telemetry, wiring};
 use banner::WantedToken;
@@ -173,17 +173,8 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     };
     let changes = registry.clone();
     let browsers = logins.clone().map(|logins| {
-        let (clients, admins) = (access.clients.clone(), access.admins.clone());
-        let asker_of = move |token: &str| {
-            let token = format!("Bearer {token}");
-            // Tokens that are known already: a form in a browser asks no provider.
-            let known = [&admins, &clients].into_iter().find_map(|door| match door.admit(Some(token.as_bytes())) {
-                Admission::In(person) => Some(person),
-                _ => None,
-            });
-            known.map(|person| TicketAsker { name: person.name.to_string(), is_admin: person.is_admin() })
-        };
-        tidings_login::routes(logins, has_tokens.then(|| Arc::new(asker_of) as _))
+        let door = has_tokens.then(|| Arc::new(TicketDoor::of(&access)) as Arc<dyn PeopleDoor>);
+        tidings_login::routes(logins, door)
     });
     let parts = AdminParts {
         gateway: gateway.clone(),

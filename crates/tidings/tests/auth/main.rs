@@ -9,6 +9,7 @@ mod built_ins;
 mod coming;
 mod doors;
 mod introductions;
+mod known_browsers;
 mod limits;
 mod login_command;
 mod people_links;

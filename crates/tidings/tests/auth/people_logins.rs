@@ -13,7 +13,7 @@ use crate::scripted_provider::{Given, browser, come_back, door, provider, way_ba
 use crate::{auth, with_token};
 
 /// A server that lets nobody in without a token, and lists one tool more for dan.
-fn crm(issuer: &str, given: &Arc<Given>) -> ServerBuilder {
+pub(crate) fn crm(issuer: &str, given: &Arc<Given>) -> ServerBuilder {
     let named = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let (issuer, doorkeeper, lists, asked) =
         (issuer.to_owned(), Arc::clone(given), Arc::clone(given), Arc::clone(given));
@@ -37,7 +37,7 @@ fn crm(issuer: &str, given: &Arc<Given>) -> ServerBuilder {
 }
 
 /// The page in an answer.
-fn page(text: &str) -> String {
+pub(crate) fn page(text: &str) -> String {
     text.split_whitespace()
         .find(|word| word.contains("/connect/"))
         .unwrap_or_else(|| panic!("no page: {text}"))
@@ -73,7 +73,7 @@ async fn clients(gateway: &Gateway, who: &str) -> [ListFollower; 2] {
     [legacy, modern]
 }
 
-async fn people_of(gateway: &Gateway) -> Value {
+pub(crate) async fn people_of(gateway: &Gateway) -> Value {
     gateway.api("GET", "/servers/crm", Value::Null).await.1["people"].clone()
 }
 

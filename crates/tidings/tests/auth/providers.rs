@@ -27,7 +27,12 @@ struct ProviderState {
     readings: AtomicUsize,
     questions: AtomicUsize,
     is_silent: std::sync::atomic::AtomicBool,
+    /// What the next ID tokens say otherwise than usual.
+    identity: std::sync::Mutex<Value>,
 }
+
+/// The client that the gateway is to this provider, and what it gives away beside ID tokens.
+pub(crate) const BROWSER_CLIENT: &str = "gateway-browser";
 
 fn key() -> EcdsaKeyPair {
     let random = SystemRandom::new();
@@ -52,15 +57,14 @@ impl Provider {
             readings: AtomicUsize::new(0),
             questions: AtomicUsize::new(0),
             is_silent: false.into(),
+            identity: std::sync::Mutex::new(json!({})),
         });
         let (served, own) = (Arc::clone(&state), issuer.clone());
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (state, issuer) = (Arc::clone(&served), own.clone());
                 tokio::spawn(async move {
-                    let mut request = vec![0; 16 << 10];
-                    let read = stream.read(&mut request).await.unwrap_or_default();
-                    let request = String::from_utf8_lossy(&request[..read]).into_owned();
+                    let request = whole_request(&mut stream).await;
                     let (status, body) = state.answer(&issuer, &request);
                     let head =
                         format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -93,8 +97,21 @@ impl Provider {
             claims[name] = value.clone();
         }
         let header = json!({"alg": "ES256", "typ": "at+jwt", "kid": kid.unwrap_or(&key.0)});
-        let message = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
-        format!("{message}.{}", encoded(key.1.sign(&SystemRandom::new(), message.as_bytes()).unwrap()))
+        signed(&key.1, &header, &claims)
+    }
+
+    /// The next ID tokens say this otherwise than usual.
+    pub(crate) fn identity_says(&self, changes: Value) {
+        *self.state.identity.lock().unwrap() = changes;
+    }
+
+    pub(crate) fn falls_silent(&self, is_silent: bool) {
+        self.state.is_silent.store(is_silent, Ordering::SeqCst);
+    }
+
+    /// The same as [`Self::toml`], with the gateway as a client that can ask whose a browser is.
+    pub(crate) fn toml_with_browsers(&self) -> String {
+        self.toml().replace(" }\n", &format!(", client_id = {BROWSER_CLIENT:?}, client_secret = \"hunter2\" }}\n"))
     }
 
     pub(crate) fn toml(&self) -> String {
@@ -102,7 +119,57 @@ impl Provider {
     }
 }
 
+fn signed(key: &EcdsaKeyPair, header: &Value, claims: &Value) -> String {
+    let message = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
+    format!("{message}.{}", encoded(key.sign(&SystemRandom::new(), message.as_bytes()).unwrap()))
+}
+
+/// A request with its body.
+async fn whole_request(stream: &mut tokio::net::TcpStream) -> String {
+    let (mut request, mut part) = (String::new(), vec![0; 16 << 10]);
+    while let Ok(read @ 1..) = stream.read(&mut part).await {
+        request.push_str(&String::from_utf8_lossy(&part[..read]));
+        let Some((head, body)) = request.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            break;
+        }
+    }
+    request
+}
+
 impl ProviderState {
+    /// The token endpoint. The code says who has logged in, with which number: `WHO.NONCE`.
+    fn identity(&self, issuer: &str, request: &str) -> (u16, String) {
+        let body = request.split("\r\n\r\n").nth(1).unwrap_or_default();
+        let field = |name: &str| body.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        // gateway-browser:hunter2
+        let is_client = request.contains("Basic Z2F0ZXdheS1icm93c2VyOmh1bnRlcjI=");
+        let code = field("code")
+            .and_then(|code| code.split_once('.'))
+            .filter(|_| is_client && field("code_verifier").is_some());
+        let Some((who, nonce)) = code else { return (400, json!({"error": "invalid_grant"}).to_string()) };
+        let mut claims =
+            json!({"iss": issuer, "aud": BROWSER_CLIENT, "sub": who, "nonce": nonce, "iat": now(), "exp": now() + 300});
+        let mut header = json!({"alg": "ES256", "typ": "JWT"});
+        for (name, value) in self.identity.lock().unwrap().as_object().unwrap() {
+            match name.strip_prefix("header.") {
+                Some(name) => header[name] = value.clone(),
+                None => claims[name] = value.clone(),
+            }
+        }
+        let key = self.key.lock().unwrap();
+        let id_token = match header["alg"].as_str() {
+            Some("none") => format!("{}.{}.", encoded(header.to_string()), encoded(claims.to_string())),
+            _ => signed(&key.1, &header, &claims),
+        };
+        (
+            200,
+            json!({"access_token": "access-of-the-browser", "token_type": "Bearer", "id_token": id_token}).to_string(),
+        )
+    }
+
     fn answer(&self, issuer: &str, request: &str) -> (u16, String) {
         let line = request.lines().next().unwrap_or_default();
         if self.is_silent.load(Ordering::SeqCst) {
@@ -112,7 +179,12 @@ impl ProviderState {
             return (404, String::new());
         }
         if line.contains("/.well-known/openid-configuration") {
-            return (200, json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}).to_string());
+            let at = |path: &str| format!("{issuer}/{path}");
+            let document = json!({"issuer": issuer, "jwks_uri": at("keys"), "authorization_endpoint": at("authorize"), "token_endpoint": at("token")});
+            return (200, document.to_string());
+        }
+        if line.starts_with("POST /token") {
+            return self.identity(issuer, request);
         }
         if line.starts_with("POST /ask") {
             self.questions.fetch_add(1, Ordering::SeqCst);
