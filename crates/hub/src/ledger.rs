@@ -331,6 +331,15 @@ impl<V: PartialEq> Ledger<V> {
         owes
     }
 
+    /// A follower who saw what others see has a view of its own from now on, which begins as theirs: what differs in the next one it is
+    /// owed ([`Self::show_own`]). One that has such a view keeps it.
+    pub fn begin_own(&mut self, id: FollowerId) {
+        let Some(follower) = self.followers.get_mut(&id) else { return };
+        if let (None, Some(shared)) = (follower.own, &self.views[follower.view]) {
+            follower.own = Some(shared.digests);
+        }
+    }
+
     /// The signals of a server have been quiet for long enough: what was held for them is owed now. Says to whom.
     pub fn release(&mut self, server: ServerId) -> Vec<FollowerId> {
         let held = self.held.remove(&server).unwrap_or_default();

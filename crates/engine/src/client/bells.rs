@@ -59,6 +59,12 @@ impl FollowerBells {
         self.lock().values().filter(|bell| matches!(bell, FollowerBell::Listen(_))).count()
     }
 
+    /// Wakes every listen.
+    pub(crate) fn ring_listens(&self) {
+        let bells: Vec<FollowerBell> = self.lock().values().cloned().collect();
+        bells.iter().filter(|bell| matches!(bell, FollowerBell::Listen(_))).for_each(FollowerBell::ring);
+    }
+
     /// Wakes one follower, if it still follows; it then asks what it is owed.
     pub(crate) fn ring(&self, follower: FollowerId, sessions: &SessionTable) {
         let bell = self.lock().get(&follower).cloned();

@@ -7,11 +7,11 @@ use std::time::Instant;
 use serde_json::Value;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::CatalogueSnapshot;
-use tidings_hub::ledger::Topics;
+use tidings_hub::ledger::{FollowerId, Topics};
 
 use crate::client::person_view::{PersonFollower, PersonView, ViewOwner};
 use crate::client::principal::ViewKey;
-use crate::client::session::Viewer;
+use crate::client::session::{Session, Viewer};
 use crate::discovery::ListDiscovery;
 use crate::notify::announce::Listening;
 use crate::plan::{Isolation, ServerPlan};
@@ -80,6 +80,12 @@ impl ListDiscovery {
 
     /// The shared catalogue changed, on which the view of a person is built; its sessions are looked for by themselves.
     pub(super) fn look_again_for_person(self: &Arc<Self>, person: &Arc<PersonView>) {
+        self.attend_listens(person);
+        self.show_listens_again(person);
+    }
+
+    /// What the listens of a person see of servers that are connected for them is attended to.
+    fn attend_listens(self: &Arc<Self>, person: &Arc<PersonView>) {
         let followers = person.followers();
         let permits = |plan: &ServerPlan| {
             followers.iter().any(|(_, follower)| match follower {
@@ -88,7 +94,46 @@ impl ListDiscovery {
             })
         };
         self.attend_person(person, permits, false);
-        self.show_listens_again(person);
+    }
+
+    /// A listen that began when its person had no server for themselves sees from now on what they see.
+    pub(crate) fn join_person(self: &Arc<Self>, listening: &mut Listening, viewer: Viewer<'_>, view_key: ViewKey) {
+        let person = self.people.of(&viewer.principal.name);
+        self.notifier.begin_own(listening.follower);
+        person.follow(listening.follower, PersonFollower::Listen(view_key));
+        listening.person = Some(Arc::clone(&person));
+        self.attend_listens(&person);
+        // Not before: of what it saw until now a part would be gone, and come back with the looks.
+        self.show_person_when_settled(&person);
+    }
+
+    /// Servers came that are connected once per session or person. Whoever follows already is told what they see of them over links of their
+    /// own, without having asked.
+    pub(crate) fn own_servers_came(self: &Arc<Self>) {
+        for session in self.sessions.all() {
+            self.join_session(&session);
+        }
+        for person in self.people.all() {
+            self.attend_listens(&person);
+            self.show_person_when_settled(&person);
+        }
+        // Each joins its person by itself.
+        self.notifier.wake_listens();
+    }
+
+    fn join_session(self: &Arc<Self>, session: &Arc<Session>) {
+        let follower = FollowerId::from(session.key);
+        // One that does not follow yet begins with what it sees then.
+        if !self.notifier.is_followed_by(follower) {
+            return;
+        }
+        self.notifier.begin_own(follower);
+        if self.pool.has_personal() {
+            let person = self.people.of(&session.principal.name);
+            person.follow(follower, PersonFollower::Session(Arc::downgrade(session)));
+        }
+        session.view().show();
+        self.attend_own(session);
     }
 
     /// What several looks find at once is one notice: it is told when the last of them is over, or after the longest wait for a list.

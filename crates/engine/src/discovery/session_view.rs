@@ -166,11 +166,16 @@ impl ListDiscovery {
         look.into_iter().for_each(|look| self.begin_look(owner.clone(), look));
     }
 
-    /// The shared catalogue changed, of which a session with a view of its own sees a part.
-    pub(crate) fn look_again_for(self: &Arc<Self>, session: &Arc<Session>) {
+    /// What a session sees over links of its own, or of its person, is attended to.
+    pub(super) fn attend_own(self: &Arc<Self>, session: &Arc<Session>) {
         // Its snapshot is not needed; this notices what the shared catalogue has that is new for the session's own
         // links.
         self.own_view(session, false);
+    }
+
+    /// The shared catalogue changed, of which a session with a view of its own sees a part.
+    pub(crate) fn look_again_for(self: &Arc<Self>, session: &Arc<Session>) {
+        self.attend_own(session);
         self.show_session_again(session);
     }
 

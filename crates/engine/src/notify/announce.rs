@@ -267,6 +267,24 @@ impl ListNotifier {
         self.bells.of(&owed)
     }
 
+    /// Whether somebody is told of lists.
+    pub(crate) fn is_followed_by(&self, follower: FollowerId) -> bool {
+        self.bells.contains(follower)
+    }
+
+    /// Wakes every listen: there is something for it that it has to ask for.
+    pub(crate) fn wake_listens(&self) {
+        self.bells.ring_listens();
+    }
+
+    /// A follower has a view of its own from now on, which begins as that of others: it is owed what differs in the next.
+    pub(crate) fn begin_own(&self, follower: FollowerId) {
+        let mut announcements = self.announcements();
+        announcements.ledger.begin_own(follower);
+        // Summaries compare states of the shared catalogue, which is not what it sees any more.
+        announcements.told.unfollow(follower);
+    }
+
     /// A session can read a view of its own: it is owed what differs from the one before.
     pub(crate) fn show_own(&self, session: &Arc<Session>, digests: ViewDigests, at: Instant) {
         let mut announcements = self.announcements();
@@ -493,13 +511,18 @@ impl ListNotifier {
 }
 
 impl Listening {
-    /// Waits for the next announcements.
+    /// Whether it began before its person had servers for themselves, and is not told of those yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.person.is_none() && self.notifier.pool.has_personal()
+    }
+
+    /// Waits for the next announcements. There are none where it is behind: it has to be joined to its person first.
     pub(crate) async fn next(&mut self) -> VecDeque<Notice> {
         // Whoever asks for more has the acknowledgement.
         self.receipt = None;
         loop {
             let notices = self.notifier.deliver(self.follower, Era::Modern, self.follows);
-            if !notices.is_empty() {
+            if !notices.is_empty() || self.is_behind() {
                 return notices;
             }
             // Its permit is kept, so a bell that rang since `deliver` is not lost.

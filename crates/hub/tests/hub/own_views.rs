@@ -65,3 +65,20 @@ fn whoever_does_not_follow_is_owed_nothing() {
     assert!(!ledger.show_own(ONE, Instant::now(), view([2, 2, 2])));
     assert_eq!(owed(&ledger, ONE), []);
 }
+
+// identity 5: whoever followed before has seen what others see
+#[test]
+fn an_own_view_that_begins_as_that_of_others_owes_what_differs_in_the_next() {
+    let mut ledger = ledger();
+    ledger.commit(&occasion(), |_| view([1, 1, 1]));
+    ledger.deliver(ONE);
+    ledger.begin_own(ONE);
+    assert!(!ledger.show_own(ONE, Instant::now(), view([1, 1, 1])), "it is what they saw");
+    assert!(ledger.show_own(ONE, Instant::now(), view([2, 1, 1])));
+    assert_eq!(owed(&ledger, ONE), [Topic::Tools]);
+    ledger.begin_own(ONE);
+    assert!(!ledger.show_own(ONE, Instant::now(), view([2, 1, 1])), "one that has begun goes on");
+    ledger.unfollow(ONE);
+    ledger.begin_own(ONE);
+    assert!(!ledger.show_own(ONE, Instant::now(), view([3, 3, 3])));
+}

@@ -127,6 +127,12 @@ async fn each_person_logs_in_for_themselves_and_sees_and_is_told_of_their_own() 
         for follower in &adas {
             assert_eq!(follower.count("tools"), follower.told["tools"], "she was told of nothing of his");
         }
+        // identity 8.7: what opens the gateway goes no further.
+        let heard = server.record().all();
+        assert!(heard.iter().any(|message| message.header("authorization").is_some()));
+        for message in heard {
+            assert!(!format!("{message:?}").contains("token-"), "{message:?}");
+        }
     }
 }
 
@@ -243,4 +249,46 @@ async fn nobody_else_opens_the_page_of_a_login_or_ends_it() {
     assert_eq!(come_back(&gateway, &sent, "boss").await, 404, "once");
     let boss = with_token(gateway.client().modern(), "boss").connect().await;
     assert_eq!(boss.call_tool("whoami", json!({})).await.text(), "boss");
+}
+
+// identity 5: a listen or session that began before there was a server of their own is told of the first one, and of the login to it
+#[tokio::test]
+async fn who_followed_before_their_first_server_is_told_of_it_and_of_their_login() {
+    for is_modern in [false, true] {
+        let (issuer, given) = provider().await;
+        let script = crm(&issuer, &given);
+        let server = if is_modern { script.modern_only().http().await } else { script.http().await };
+        let (red, blue) =
+            (Server::builder("red").echo("one").http().await, Server::builder("blue").echo("two").http().await);
+        let toml = people(&[("ada", "support"), ("dan", "dev")]);
+        let gateway = patient(&toml).server("red", &red).server("blue", &blue).serve().await;
+        let mut followers = Vec::new();
+        for who in ["ada", "dan"] {
+            followers.push(ListFollower::begin(with_token(gateway.client(), who).connect().await).await);
+            followers.push(ListFollower::begin(with_token(gateway.client().modern(), who).connect().await).await);
+        }
+        for follower in &followers {
+            assert_eq!(follower.client.names("tools").await.len(), 2);
+        }
+        let file = std::fs::read_to_string(gateway.config()).unwrap();
+        let added = format!("{file}\n[servers.crm]\n{}auth = {{ for = \"principal\" }}\n", server.toml());
+        std::fs::write(gateway.config(), added).unwrap();
+        // Nobody asks: they are told that there is a login to be made.
+        for follower in &mut followers {
+            follower.expect(&["tools"]).await;
+        }
+        // He asks, she does not, and both are told on.
+        for follower in &followers[2..] {
+            assert!(follower.client.names("tools").await.contains(&"log_in".to_owned()));
+        }
+        log_in(&followers[1].client, &gateway, "ada").await;
+        for follower in &mut followers[..2] {
+            follower.expect(&["tools"]).await;
+            let names = follower.client.names("tools").await;
+            assert!(names.iter().any(|name| name.ends_with("whoami")), "{names:?}");
+        }
+        for follower in &followers[2..] {
+            assert_eq!(follower.count("tools"), follower.told["tools"], "he was told of nothing of hers");
+        }
+    }
 }

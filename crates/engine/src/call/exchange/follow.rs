@@ -29,7 +29,10 @@ impl Exchange {
     /// The next announcement, or the end.
     pub(super) async fn listen(&mut self) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Listening(listening, taken) = &mut self.stage else { return Ok(None) };
-        if taken.is_empty() {
+        while taken.is_empty() {
+            if listening.is_behind() {
+                self.router.discovery.join_person(listening, self.caller.viewer(), self.caller.view_key());
+            }
             tokio::select! {
                 // The end of the gateway goes first: a follower who is always owed something would never be told of it.
                 biased;

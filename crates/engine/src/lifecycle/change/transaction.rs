@@ -277,6 +277,9 @@ impl<'g> Transaction<'g> {
         bells.iter().for_each(FollowerBell::ring);
         // Whoever leaves goes out of the set last: until the commit, calls by the old catalogue had to find it.
         lifecycle.pool.set_servers(before.with(&put, &without));
+        if put.iter().any(|server| !server.plan.isolation.is_shared()) {
+            lifecycle.discovery.own_servers_came();
+        }
         if let Some(journal) = lifecycle.discovery.journal() {
             for difference in &changes {
                 let (old, new) = (difference.before.as_deref(), difference.after.as_deref());
