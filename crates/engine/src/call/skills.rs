@@ -57,10 +57,10 @@ impl RequestRouter {
         })?;
         let catalogue = self.catalogue.current();
         let hello = catalogue.server(routed.server.id).and_then(|status| status.hello.as_ref());
+        let has_skills = hello.is_some_and(|hello| extensions::has_skills(&hello.capabilities));
         match asked {
-            _ if !hello.is_some_and(|hello| extensions::has_skills(&hello.capabilities)) => {
-                Err(unknown(routed.exposed.as_str()))
-            }
+            // A skill names all its files, also those that rules keep from somebody.
+            _ if !has_skills || !self.has_all_of(principal, &routed.server) => Err(unknown(routed.exposed.as_str())),
             // It must not be asked.
             SkillMethod::ReadDirectory
                 if !hello.is_some_and(|hello| extensions::reads_directories(&hello.capabilities)) =>

@@ -19,6 +19,7 @@ mod policy_bypasses;
 mod principals;
 mod providers;
 mod renewals;
+mod ruled_skills;
 mod scripted_provider;
 mod sessions;
 mod step_up;
