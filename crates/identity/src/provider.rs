@@ -110,7 +110,8 @@ impl ProviderKeys {
             }
             return Ok(());
         }
-        if step == KeyStep::Read {
+        // Also who would be refused: a reading may be under way at this moment, and hold the key.
+        if step != KeyStep::Use {
             let guard = Arc::clone(&self.0.reading).lock_owned().await;
             // Somebody else may have read them meanwhile.
             (step, found) = decide();
