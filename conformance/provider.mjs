@@ -7,7 +7,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { MODERN, assert, check, finish, freePort, load, options } from './npm_story.mjs';
 
@@ -163,7 +163,10 @@ for (const way of ['jwt', 'opaque']) {
           await until('the file is not read again', async () => output.split('configuration read again').length > 1);
         }
         const { client, person } = await connected(...parts);
-        assert((await tools(client)).length > 0, 'there are no tools');
+        const [first] = await tools(client);
+        assert(first, 'there are no tools');
+        const said = await client.callTool({ name: first, arguments: {} });
+        assert(said.content?.length, JSON.stringify(said));
         const parted = person.kept.tokens.access_token.split('.').length === 3;
         assert(parted === (way === 'jwt'), 'the token is of the other kind');
         if (way === 'jwt') signed ??= person.kept.tokens.access_token;
@@ -172,6 +175,21 @@ for (const way of ['jwt', 'opaque']) {
       CHECK_SECONDS,
     );
   }
+}
+for (const mode of ['auto', 'legacy']) {
+  await check(
+    `a client of PyPI (${mode}) finds the provider, logs in and calls`,
+    async () => {
+      const script = fileURLToPath(new URL('provider_client.py', import.meta.url));
+      const child = spawn(join(options.peers, 'venv/bin/python'), [script, resource, mode], { stdio: ['ignore', 'pipe', 'pipe'] });
+      const said = { out: '', err: '' };
+      child.stdout.on('data', (text) => (said.out += text));
+      child.stderr.on('data', (text) => (said.err += text));
+      const code = await new Promise((resolve) => child.once('close', resolve));
+      assert(code === 0 && said.out.trim(), `${code}: ${said.err.trim().split('\n').slice(-3).join(' | ')}`);
+    },
+    CHECK_SECONDS,
+  );
 }
 await check('a token of the provider that is taken out of the configuration opens nothing', async () => {
   const headers = { authorization: `Bearer ${signed}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' };

@@ -121,3 +121,53 @@ async fn a_thousand_callers_over_the_end_of_a_token_cause_one_renewal_and_lose_n
     assert_eq!(given.refreshes(), 1);
     assert_eq!(runs.load(Ordering::SeqCst), answers.len(), "each ran once");
 }
+
+/// Calls again and again from all clients until something holds; none of the calls succeeds.
+async fn call_until(clients: &[Client], holds: impl Fn() -> bool) -> usize {
+    let mut made = 0;
+    while !holds() {
+        for answer in join_all(clients.iter().map(count)).await {
+            assert!(!answer.response.as_ref().is_some_and(|said| said.text().contains("\"counted\"")), "{answer:?}");
+            made += 1;
+        }
+    }
+    made
+}
+
+// identity 8.6: `invalid_grant`
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_was_taken_back_is_asked_for_once_however_often_somebody_calls() {
+    let (issuer, given) = provider().await;
+    let runs: Arc<AtomicUsize> = Arc::default();
+    let server = crm(&issuer, &given, &runs).http().await;
+    let (gateway, clients) = logged_in(&server).await;
+    given.take_back("ada");
+    let answers = in_time("the calls", join_all((0..100).map(|at| count(&clients[at % clients.len()])))).await;
+    assert!(answers.iter().all(|answer| !answer.text().contains("counted")), "nobody is let in");
+    gateway.wait_server("crm", "in need of a login", |crm| crm["state"] == "needs login").await;
+    let rounds = AtomicUsize::new(0);
+    in_time("more calls", call_until(&clients, || rounds.fetch_add(1, Ordering::SeqCst) == 25)).await;
+    assert_eq!((given.refreshes(), runs.load(Ordering::SeqCst)), (1, 0));
+}
+
+// identity 8.6: the pauses of the machine (ten requests in ten minutes: `hub/tests/hub/grant_keeper.rs`) hold whoever calls meanwhile
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_away_is_asked_after_pauses_that_grow_however_often_somebody_calls() {
+    let (issuer, given) = provider().await;
+    let runs: Arc<AtomicUsize> = Arc::default();
+    let server = crm(&issuer, &given, &runs).http().await;
+    let (_gateway, clients) = logged_in(&server).await;
+    given.is_away(true);
+    given.end_access();
+    in_time("the first request", call_until(&clients, || given.refreshes() == 1)).await;
+    let begun = std::time::Instant::now();
+    // One and two seconds after it; a moment less, for the time between the request and this line.
+    let calls = in_time("the third request", call_until(&clients, || given.refreshes() >= 3)).await;
+    assert!(begun.elapsed() >= Duration::from_millis(2_500), "{:?}", begun.elapsed());
+    assert!(given.refreshes() == 3 && calls > 8, "{} for {calls} calls", given.refreshes());
+    given.is_away(false);
+    let is_back =
+        async { while !count(&clients[0]).await.response.is_some_and(|said| said.text().contains("\"counted\"")) {} };
+    in_time("the token after it is back", is_back).await;
+    assert_eq!(given.refreshes(), 4);
+}

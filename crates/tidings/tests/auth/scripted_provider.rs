@@ -20,6 +20,8 @@ pub(crate) struct Given {
     /// How long the next token lives, in seconds; an hour where it is 0.
     life: AtomicU64,
     refreshes: AtomicUsize,
+    /// Whether the token endpoint is out of order.
+    is_away: AtomicBool,
     /// Whether the server has one tool more for ada.
     pub(crate) grown: AtomicBool,
 }
@@ -49,6 +51,10 @@ impl Given {
         self.refreshes.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn is_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
     fn answer(&self, issuer: &str, request: &str) -> (u16, Value) {
         if request.starts_with("POST /register") {
             return (201, json!({ "client_id": "gateway" }));
@@ -63,6 +69,9 @@ impl Given {
         let field = |name: &str| body.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
         if field("refresh_token").is_some() {
             self.refreshes.fetch_add(1, Ordering::SeqCst);
+        }
+        if self.is_away.load(Ordering::SeqCst) {
+            return (503, Value::Null);
         }
         let who = match (field("code"), field("refresh_token")) {
             // The code says who has logged in.

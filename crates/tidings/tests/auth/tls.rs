@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::Request;
@@ -187,17 +188,20 @@ async fn a_certificate_that_is_replaced_under_load_fails_no_request_and_the_next
     within("the gateway to be ready", async { while caller.once("GET", "/readyz", None).await != 200 {} }).await;
     assert_eq!(caller.open().await.unwrap().shown, before);
     let calls = Arc::new(AtomicUsize::new(0));
-    let workers: Vec<_> = (0..4)
+    let begun = Instant::now();
+    let workers: Vec<_> = (0..8)
         .map(|_| {
             let (caller, calls, after) = (caller.clone(), Arc::clone(&calls), after.clone());
             tokio::spawn(async move {
-                // One connection that was there before, and a new one for every other call.
+                // One connection that was there before, and a new one after some calls on it.
                 let (mut kept, mut seen) = (caller.open().await.unwrap(), 0);
                 while seen < 20 {
-                    kept.call().await;
+                    for _ in 0..9 {
+                        kept.call().await;
+                    }
                     let mut fresh = caller.open().await.expect("a connection");
                     fresh.call().await;
-                    calls.fetch_add(2, Ordering::Relaxed);
+                    calls.fetch_add(10, Ordering::Relaxed);
                     seen += usize::from(fresh.shown == after);
                 }
             })
@@ -215,6 +219,11 @@ async fn a_certificate_that_is_replaced_under_load_fails_no_request_and_the_next
     for worker in workers {
         within("calls with the next certificate", worker).await.expect("no call fails");
     }
+    let (made, took) = (calls.load(Ordering::Relaxed), begun.elapsed());
+    println!("{made} calls in {} ms", took.as_millis());
+    // True of a program as it is installed: `cargo nextest run --release -p tidings --test auth tls`.
+    let is_many = made as f64 >= 1_000.0 * took.as_secs_f64();
+    assert!(cfg!(debug_assertions) || is_many, "less than 1,000 calls in a second: {made} in {took:?}");
     // A key that does not belong to the certificate changes nothing.
     authority.replace("server.key", authority.path("old.key"));
     gateway
