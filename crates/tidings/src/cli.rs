@@ -216,7 +216,8 @@ pub(crate) enum CliCommand {
     /// Log in to a server of the running gateway, for all its clients.
     ///
     /// The browser shows the login of the server's provider and comes back to the gateway, which keeps what it is given, sealed, and
-    /// renews it. `tidings servers` shows which servers need a login.
+    /// renews it. `tidings servers` shows which servers need a login. With [auth] the page first finds out whose the browser is: by the
+    /// identity provider of who asked, where `jwt` has a `client_id`, or by their token.
     #[command(after_help = "Examples:\n  tidings login crm\n  tidings login crm --device\n  tidings login crm --paste")]
     Login(LoginArgs),
     /// Forget the login to a server, and end it at its provider.

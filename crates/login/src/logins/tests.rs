@@ -1,9 +1,14 @@
+use std::time::Instant;
+
 use tidings_store::Store;
+use tokio::sync::watch;
 
 use super::*;
 use crate::client_registration::{ClientProof, OAuthClient};
+use crate::discovery::Discovered;
 use crate::grant_record::{GrantRecord, unix_now};
 use crate::metadata::Provider;
+use crate::pending::{LIFE, LoginOutcome, PendingLogin};
 use crate::token_exchange::Tokens;
 
 const CRM: &str = "http://127.0.0.1:9/mcp";
@@ -57,4 +62,41 @@ async fn those_who_ask_for_the_grant_of_a_person_at_once_have_one_keeper() {
         assert_eq!(next.0.tools.tasks.len(), 1, "{round}");
         next.close().await;
     }
+}
+
+// identity 1: "single use, 10 min"
+#[tokio::test]
+async fn a_ticket_is_open_for_ten_minutes_and_from_then_on_for_nobody() {
+    let logins = process(&VaultTable::new(&Store::in_memory(), &[7; 32]));
+    let keeper = logins.keeper("crm", Some("ada")).await.expect("a keeper");
+    let begun = |ticket: &str, since: Instant| {
+        let login = PendingLogin {
+            keeper: keeper.clone(),
+            found: Discovered { provider: Provider::default(), resource: None, scopes: None },
+            client: OAuthClient { id: "gateway".to_owned(), secret: None, proof: ClientProof::None },
+            scopes: Vec::new(),
+            redirect: String::new(),
+            verifier: "v".to_owned(),
+            state: format!("state of {ticket}"),
+            url: "https://login.example/authorize".to_owned(),
+            asker: "ada".to_owned(),
+            cookie: None,
+            since,
+            outcome: watch::Sender::new(LoginOutcome::Waiting),
+        };
+        // As if nobody had looked for what is too old since.
+        logins.0.pending.lock().insert(ticket.to_owned(), login, since);
+    };
+    let now = Instant::now();
+    // On a machine that was started less than ten minutes ago there is no such moment.
+    let Some(late) = now.checked_sub(LIFE) else { return };
+    begun("late", late);
+    begun("fresh", now);
+    assert!(logins.open_ticket("fresh", None).is_some() && logins.open_ticket("late", None).is_none());
+    assert!(logins.use_ticket("late", None).is_none(), "also who has proved meanwhile to be who asked");
+    let (_, cookie) = logins.use_ticket("fresh", None).expect("where it leads");
+    assert!(logins.open_ticket("fresh", None).is_none(), "it is that browser's from now on");
+    assert!(logins.open_ticket("fresh", Some(&cookie)).is_some());
+    let back = logins.complete("code=c&state=state%20of%20late", LoginBearer::Asker("ada")).await;
+    assert_eq!(back, Err(LoginFault::Stale));
 }
