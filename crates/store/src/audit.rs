@@ -133,6 +133,11 @@ impl AuditLog {
         self.shared.gauge.dropped_in_all.load(Ordering::Relaxed)
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared_storage(&self) -> Option<&AuditStorage> {
+        self.shared.storage.get()
+    }
+
     /// Reads records on a thread where blocking is allowed.
     pub async fn read(&self, query: ChangeQuery) -> Result<ChangeRows, LogError> {
         self.on_storage(move |storage| storage.read(query)).await
@@ -385,7 +390,7 @@ impl<M: Default> AuditWriter<M> {
 impl<M> Drop for AuditWriter<M> {
     fn drop(&mut self) {
         // Also when the thread panicked or was never started.
-        self.lanes.close();
+        self.lanes.close(&self.taken);
         let mut requests = self.shared.requests.lock();
         *requests = WriterRequests { refused: true, ..WriterRequests::default() };
         drop(requests);
