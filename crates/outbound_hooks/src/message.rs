@@ -118,7 +118,11 @@ impl OutboundMessage {
                 ("application/cloudevents+json", serde_json::to_vec(&event).ok()?)
             }
             NotifyFormat::Slack => {
-                ("application/json", serde_json::to_vec(&serde_json::json!({ "text": text(&record) })).ok()?)
+                // Without `parse` whatever looks like an address becomes a link; unfurled, a link is a picture of the linked page.
+                let body = serde_json::json!({
+                    "text": text(&record), "parse": "none", "unfurl_links": false, "unfurl_media": false,
+                });
+                ("application/json", serde_json::to_vec(&body).ok()?)
             }
         };
         Some(Self { id, content_type, body: body.into() })
@@ -139,7 +143,7 @@ fn text(record: &ChangeRecord) -> String {
         })
         .collect();
     let names = |list: &[String]| list.iter().map(|item| name(item)).collect::<Vec<_>>();
-    let mut out = format!("*{}* {}", name(&record.server), name(&record.kind).replace('_', " "));
+    let mut out = format!("*{}* {}", name(&record.server), plain(&record.kind));
     if let Some(severity) = record.severity.as_deref().filter(|severity| matches!(*severity, "suspect" | "breaking")) {
         let _ = write!(out, " ({severity})");
     }
@@ -162,9 +166,15 @@ fn text(record: &ChangeRecord) -> String {
     out
 }
 
-/// A name of a server as Slack may show it: it can not hide anything, mention anybody or make a link.
+/// The kind of a change is a word of ours.
+fn plain(kind: &str) -> String {
+    kind.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>().replace('_', " ")
+}
+
+/// A name of a server as Slack may show it: it can not hide anything, mention anybody or make a link. As code, in which no receiver of
+/// this format looks for addresses, people or marks.
 fn name(text: &str) -> String {
-    let mut out = String::new();
+    let mut out = String::from("`");
     let short: String = text.chars().take(LONGEST_NAME).collect();
     for span in visible(&short) {
         match span {
@@ -174,6 +184,8 @@ fn name(text: &str) -> String {
                 '<' => out.push_str("&lt;"),
                 '>' => out.push_str("&gt;"),
                 '\n' | '\t' => out.push(' '),
+                // It would end the code.
+                '`' => out.push('\''),
                 other => out.push(other),
             }),
             VisibleSpan::Marked(c) => {
@@ -184,5 +196,9 @@ fn name(text: &str) -> String {
     if short.len() < text.len() {
         out.push('…');
     }
+    if out.trim_start_matches('`').trim().is_empty() {
+        out.push_str("(no name)");
+    }
+    out.push('`');
     out
 }

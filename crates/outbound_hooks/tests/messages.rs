@@ -72,9 +72,9 @@ fn only_what_is_asked_for_is_told() {
 fn slack_gets_names_that_can_not_hide_anything_or_call_anybody() {
     let message =
         OutboundMessage::of(&row(&change("github", "tools")), &settings(NotifyFormat::Slack), &sender()).unwrap();
-    let text =
-        "*github* tools (suspect)\n+ create &lt;!channel&gt; &amp; more\n− old[U+200B]_search\n~ search: description";
-    assert_eq!(serde_json::from_slice::<Value>(&message.body).unwrap(), json!({ "text": text }));
+    let text = "*`github`* tools (suspect)\n+ `create &lt;!channel&gt; &amp; more`\n− `old[U+200B]_search`\n~ `search`: `description`";
+    let body = json!({ "text": text, "parse": "none", "unfurl_links": false, "unfurl_media": false });
+    assert_eq!(serde_json::from_slice::<Value>(&message.body).unwrap(), body);
     assert_eq!(message.content_type, "application/json");
     let mut many = change("github", "tools");
     many["added"] = (0..25).map(|number| format!("tool{number}\nx")).collect();
@@ -83,6 +83,24 @@ fn slack_gets_names_that_can_not_hide_anything_or_call_anybody() {
     let text = serde_json::from_slice::<Value>(&message.body).unwrap()["text"].as_str().unwrap().to_owned();
     assert_eq!(text.lines().count(), 1 + 10 + 1 + 1 + 1, "{text}");
     assert!(text.ends_with("… and 22 more"), "{text}");
+}
+
+// reach 3
+#[test]
+fn no_name_becomes_a_link_in_slack() {
+    let mut hostile = change("github", "tools");
+    hostile["added"] = json!(["https://evil.example/login", "`https://evil.example`", "evil.example", "x` *y* `z", ""]);
+    hostile["removed"] = json!(["<https://evil.example|Slack>"]);
+    hostile["changed"] = json!([{ "name": "mailto:a@evil.example", "fields": ["http://evil.example"] }]);
+    let message = OutboundMessage::of(&row(&hostile), &settings(NotifyFormat::Slack), &sender()).unwrap();
+    let body: Value = serde_json::from_slice(&message.body).unwrap();
+    let text = body["text"].as_str().unwrap();
+    // Outside of code there are words of ours only.
+    let outside: String = text.split('`').step_by(2).collect();
+    assert!(!outside.contains("evil") && !outside.contains("http"), "{outside}");
+    assert_eq!(text.matches('`').count() % 2, 0, "{text}");
+    assert!(!text.contains('<') && text.contains("`(no name)`"), "{text}");
+    assert_eq!(body["parse"], "none");
 }
 
 // reach 3
