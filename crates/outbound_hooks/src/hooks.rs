@@ -50,9 +50,19 @@ struct HooksShared {
     /// Loading the system's certificates is costly, so there is one of each, and none where nobody is told.
     anywhere: OnceLock<HttpClient>,
     public: OnceLock<HttpClient>,
-    running: Lock<Vec<RunningHook>>,
+    running: Lock<HookSet>,
+    /// Held while places are dropped: whoever begins meanwhile waits, so that its place is not dropped behind it.
+    forgetting: tokio::sync::Mutex<()>,
     tasks: TaskTracker,
     stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct HookSet {
+    /// In the order of the configuration.
+    told: Vec<RunningHook>,
+    /// Those that were taken out of it and have not ended yet, by identity: a try that is under way may still finish.
+    leaving: Vec<(String, CancellationToken)>,
 }
 
 struct RunningHook {
@@ -82,6 +92,7 @@ impl OutboundHooks {
             anywhere: OnceLock::new(),
             public: OnceLock::new(),
             running: Lock::default(),
+            forgetting: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         }))
@@ -108,23 +119,37 @@ impl OutboundHooks {
     pub fn apply(&self, next: NextHooks) {
         let shared = &self.0;
         let mut running = shared.running.lock();
-        let mut before = std::mem::take(&mut *running);
+        let HookSet { told, leaving } = &mut *running;
+        leaving.retain(|(_, ended)| !ended.is_cancelled());
+        let mut before = std::mem::take(told);
         for (settings, url, client) in next.0 {
             let known = before.iter().position(|hook| hook.settings.identity() == settings.identity());
             let known = known.map(|place| before.swap_remove(place));
             match known {
-                Some(known) if known.settings == settings => running.push(known),
-                known => running.push(shared.start(settings, url, client, known)),
+                Some(known) if known.settings == settings => told.push(known),
+                known => {
+                    let is_same = |(identity, _): &&(String, CancellationToken)| identity == settings.identity();
+                    let mut earlier: Vec<_> = leaving.iter().filter(is_same).map(|(_, ended)| ended.clone()).collect();
+                    if let Some(known) = known {
+                        known.stop.cancel();
+                        earlier.push(known.ended);
+                    }
+                    told.push(shared.start(settings, url, client, earlier));
+                }
             }
         }
-        before.iter().for_each(|hook| hook.stop.cancel());
-        let keys = running.iter().map(|hook| key(&hook.settings)).collect();
-        shared.tasks.spawn(forget_others(shared.table.clone(), keys, before));
+        let mut gone = Vec::new();
+        for hook in before {
+            hook.stop.cancel();
+            leaving.push((hook.settings.identity().to_owned(), hook.ended.clone()));
+            gone.push(hook.ended);
+        }
+        shared.tasks.spawn(Arc::clone(shared).forget_others(gone));
     }
 
     /// How each stands, in the order of the configuration.
     pub fn statuses(&self) -> Vec<HookStatus> {
-        self.0.running.lock().iter().map(|hook| hook.status.lock().clone()).collect()
+        self.0.running.lock().told.iter().map(|hook| hook.status.lock().clone()).collect()
     }
 
     /// Ends: what is under way may finish, and where each is is kept.
@@ -150,12 +175,13 @@ impl HooksShared {
         }
     }
 
+    /// `earlier`: the ends of those that had this place before. Only then is it known what they have sent.
     fn start(
-        &self,
+        self: &Arc<Self>,
         settings: NotifySettings,
         url: Uri,
         client: HttpClient,
-        before: Option<RunningHook>,
+        earlier: Vec<CancellationToken>,
     ) -> RunningHook {
         let status = HookStatus { shown: settings.shown(), ..HookStatus::default() };
         let status = Arc::new(Lock::new(status));
@@ -173,26 +199,31 @@ impl HooksShared {
             settings: settings.clone(),
         };
         let (mine, at_end) = (stop.clone(), ended.clone().drop_guard());
+        let shared = Arc::clone(self);
         self.tasks.spawn(async move {
             let _at_end = at_end;
-            if let Some(before) = before {
-                before.stop.cancel();
-                before.ended.cancelled().await;
+            for ended in earlier {
+                ended.cancelled().await;
             }
+            drop(shared.forgetting.lock().await);
             delivery.run(mine).await;
         });
         RunningHook { settings, status, stop, ended }
     }
-}
 
-/// Drops the places of URLs that are not told any more, once nobody writes them.
-async fn forget_others(table: OutboundTable, keys: Vec<String>, gone: Vec<RunningHook>) {
-    for hook in gone {
-        hook.ended.cancelled().await;
-    }
-    let forgotten = tokio::task::spawn_blocking(move || table.retain(&keys)).await;
-    if let Ok(Err(error)) = forgotten {
-        tracing::warn!(%error, "places of URLs that are not told of changes any more could not be dropped");
+    /// Drops the places of URLs that are not told any more, once nobody writes them.
+    async fn forget_others(self: Arc<Self>, gone: Vec<CancellationToken>) {
+        for ended in gone {
+            ended.cancelled().await;
+        }
+        let _alone = self.forgetting.lock().await;
+        // Asked now: one of them may be told again by this time.
+        let keys: Vec<String> = self.running.lock().told.iter().map(|hook| key(&hook.settings)).collect();
+        let table = self.table.clone();
+        let forgotten = tokio::task::spawn_blocking(move || table.retain(&keys)).await;
+        if let Ok(Err(error)) = forgotten {
+            tracing::warn!(%error, "places of URLs that are not told of changes any more could not be dropped");
+        }
     }
 }
 
