@@ -84,7 +84,9 @@ pub struct RegistryAccess {
 
 /// The starter set, perhaps a file, and copies of registries.
 pub struct LocalCatalogue {
-    state: Lock<CatalogState>,
+    state: Arc<Lock<CatalogState>>,
+    /// Held by whoever changes a source: the index is made without the lock of the state, and must not be older than the sources.
+    changing: tokio::sync::Mutex<()>,
     releases: Option<ReleaseStock>,
     /// Whether what is kept of the registries was read: when somebody first asks, since it may be many thousand entries.
     loaded: OnceCell<()>,
@@ -100,7 +102,7 @@ struct CatalogState {
 #[derive(Clone)]
 struct EntrySource {
     status: SourceStatus,
-    entries: Vec<Arc<CatalogEntry>>,
+    entries: Arc<[Arc<CatalogEntry>]>,
     remote: Option<Arc<RemoteRegistry>>,
     /// What a registry has withdrawn.
     withdrawn: Arc<BTreeMap<String, Arc<EntryRelease>>>,
@@ -123,7 +125,8 @@ impl LocalCatalogue {
         }
         let index = Arc::new(index(&sources));
         Ok(Self {
-            state: Lock::new(CatalogState { sources, index }),
+            state: Arc::new(Lock::new(CatalogState { sources, index })),
+            changing: tokio::sync::Mutex::default(),
             releases,
             loaded: OnceCell::new(),
             refreshes: watch::Sender::new(0),
@@ -178,28 +181,55 @@ impl LocalCatalogue {
                     let from = Arc::clone(&remote);
                     // Waits for the disk, and reads a text per entry.
                     let kept = tokio::task::spawn_blocking(move || from.kept()).await;
-                    self.take_copy(&remote, Ok(kept.unwrap_or_default()));
+                    self.take_copy(&remote, Ok(kept.unwrap_or_default())).await;
                 }
             })
             .await;
     }
 
+    /// Changes one source, and says what became of it. The index of many thousand entries takes its time, so it is made where that holds
+    /// up nobody; until then what was known before is found.
+    async fn change_source(
+        &self,
+        is_this: impl Fn(&EntrySource) -> bool + Send + 'static,
+        change: impl FnOnce(&mut EntrySource) + Send + 'static,
+    ) -> Option<RefreshReport> {
+        let _alone = self.changing.lock().await;
+        let state = Arc::clone(&self.state);
+        let changed = tokio::task::spawn_blocking(move || {
+            let mut sources = state.lock().sources.clone();
+            let source = sources.iter_mut().find(|source| is_this(source))?;
+            let before = source.clone();
+            change(source);
+            let report = difference(&before, source);
+            let is_other = report.added + report.changed + report.removed > 0;
+            let index = is_other.then(|| Arc::new(index(&sources)));
+            let old = {
+                let mut state = state.lock();
+                let index = index.unwrap_or_else(|| Arc::clone(&state.index));
+                std::mem::replace(&mut *state, CatalogState { sources, index })
+            };
+            // Here, and not under the lock or with whoever asked.
+            drop((old, before));
+            Some(report)
+        });
+        changed.await.ok().flatten()
+    }
+
     /// Takes in the copy of a registry, or why there is no newer one.
-    fn take_copy(
+    async fn take_copy(
         &self,
         remote: &Arc<RemoteRegistry>,
         outcome: Result<CopiedEntries, SyncFault>,
     ) -> Option<RefreshReport> {
-        let mut state = self.state();
-        let is_this = |source: &&mut EntrySource| source.remote.as_ref().is_some_and(|own| Arc::ptr_eq(own, remote));
-        let source = state.sources.iter_mut().find(is_this)?;
-        let before = source.clone();
-        match outcome {
+        let (own, remote) = (Arc::clone(remote), Arc::clone(remote));
+        let is_this = move |source: &EntrySource| source.remote.as_ref().is_some_and(|of| Arc::ptr_eq(of, &own));
+        let change = move |source: &mut EntrySource| match outcome {
             Ok(copied) => {
                 source.status.entries = copied.entries.len();
                 source.status.refreshed = copied.refreshed.unwrap_or(UNIX_EPOCH);
                 source.status.error = None;
-                source.entries = copied.entries;
+                source.entries = copied.entries.into();
                 source.withdrawn = Arc::new(copied.withdrawn);
             }
             // What was read before stays in use, with its age.
@@ -207,12 +237,8 @@ impl LocalCatalogue {
                 let RegistrySettings { name, url, .. } = &remote.settings;
                 source.status.error = Some(format!("the registry \"{name}\" at {url} was not read: {fault}"));
             }
-        }
-        let report = difference(&before, source);
-        if report.added + report.changed + report.removed > 0 {
-            state.index = Arc::new(index(&state.sources));
-        }
-        Some(report)
+        };
+        self.change_source(is_this, change).await
     }
 
     /// Asks a registry what is new.
@@ -224,7 +250,7 @@ impl LocalCatalogue {
             }
             copied
         });
-        let report = self.take_copy(remote, outcome);
+        let report = self.take_copy(remote, outcome).await;
         // After the copy is in use: whoever hears it reads what is new.
         self.refreshes.send_modify(|count| *count += 1);
         report
@@ -249,18 +275,15 @@ impl LocalCatalogue {
     }
 
     /// Takes in what was read of a file.
-    fn take_in(&self, path: &Path, outcome: Result<Vec<CatalogueEntry>, FileFault>) -> Option<RefreshReport> {
-        let mut state = self.state();
-        let source = state.sources.iter_mut().find(|source| source.status.file.as_deref() == Some(path))?;
-        let before = source.clone();
-        match outcome {
-            Ok(entries) => *source = EntrySource::new(FILE, Some(path.to_owned()), entries),
+    async fn take_in(&self, path: &Path, outcome: Result<Vec<CatalogueEntry>, FileFault>) -> Option<RefreshReport> {
+        let (own, path) = (path.to_owned(), path.to_owned());
+        let is_this = move |source: &EntrySource| source.status.file.as_deref() == Some(&*own);
+        let change = move |source: &mut EntrySource| match outcome {
+            Ok(entries) => *source = EntrySource::new(FILE, Some(path), entries),
             // What was read before stays in use; the status says why it is old.
             Err(fault) => source.status.error = Some(fault.to_string()),
-        }
-        let refreshed = difference(&before, source);
-        state.index = Arc::new(index(&state.sources));
-        Some(refreshed)
+        };
+        self.change_source(is_this, change).await
     }
 
     async fn refresh_now(&self, source: Option<String>) -> Result<Vec<RefreshReport>, CatalogueError> {
@@ -284,7 +307,7 @@ impl LocalCatalogue {
             let outcome = tokio::task::spawn_blocking(move || read(&file)).await;
             let outcome = outcome
                 .unwrap_or_else(|_| Err(FileFault::Unreadable { path: path.clone(), kind: io::ErrorKind::Other }));
-            done.extend(self.take_in(&path, outcome));
+            done.extend(self.take_in(&path, outcome).await);
         }
         Ok(done)
     }
@@ -365,7 +388,7 @@ impl EntrySource {
             refreshed: UNIX_EPOCH,
             error: None,
         };
-        Self { status, entries: Vec::new(), remote: Some(remote), withdrawn: Arc::default() }
+        Self { status, entries: Arc::default(), remote: Some(remote), withdrawn: Arc::default() }
     }
 }
 

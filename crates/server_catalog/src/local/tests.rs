@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use tidings_testkit::TempDir;
 
 use super::*;
@@ -94,4 +96,37 @@ async fn a_file_that_broke_is_reported_and_what_it_said_before_stays() {
 
     let missing = LocalCatalogue::open(Some(&folder.join("none.json")), None).err().unwrap().to_string();
     assert!(missing.starts_with("there is no file ") && missing.contains("none.json"), "{missing}");
+}
+
+// reach 5
+#[tokio::test]
+async fn nobody_is_held_up_while_many_entries_are_indexed() {
+    let folder = TempDir::new();
+    let path = folder.write("servers.toml", DESK);
+    let catalogue = LocalCatalogue::open(Some(&path), None).unwrap();
+    let many: String = (0..4_000)
+        .map(|n| {
+            DESK.replace("acme/desk", &format!("acme/desk{n}")).replace("tickets", &format!("tickets of house {n}"))
+        })
+        .collect();
+    folder.write("servers.toml", &many);
+    // One thread serves all: whoever computes on it is a pause for everybody else.
+    let (last, longest) = (std::cell::Cell::new(Instant::now()), std::cell::Cell::new(Duration::ZERO));
+    let look = || longest.set(longest.get().max(last.replace(Instant::now()).elapsed()));
+    let watch = async {
+        loop {
+            look();
+            tokio::task::yield_now().await;
+        }
+    };
+    let done = tokio::select! {
+        done = catalogue.refresh(Some("file".into())) => done.unwrap(),
+        () = watch => unreachable!("it watches for ever"),
+    };
+    look();
+    assert_eq!((done[0].added, catalogue.get("acme/desk3999".into()).await.unwrap().is_some()), (4_000, true));
+    let begun = Instant::now();
+    drop(index(&catalogue.state().sources));
+    let indexing = begun.elapsed();
+    assert!(longest.get() < indexing / 2, "a pause of {:?} where indexing takes {indexing:?}", longest.get());
 }
