@@ -26,15 +26,16 @@ const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vn
 
 /// The ways to registries. Made when one is first needed: each loads the certificates that the system trusts.
 pub(crate) struct RegistryHttp {
-    /// Hosts that the configuration names: only these may be in a private network.
-    declared: Vec<String>,
+    /// Hosts and ports that the configuration names: only these may be in a private network. Another port of the same machine is another
+    /// service, which nobody has named.
+    declared: Vec<(String, u16)>,
     anywhere: OnceLock<Result<HttpClient, LinkError>>,
     public: OnceLock<Result<HttpClient, LinkError>>,
 }
 
 impl RegistryHttp {
     pub(crate) fn new(registries: &[RegistrySettings]) -> Self {
-        let hosts = registries.iter().filter_map(|registry| Some(registry.url.parse::<Uri>().ok()?.host()?.to_owned()));
+        let hosts = registries.iter().filter_map(|registry| host_and_port(&registry.url.parse().ok()?));
         Self { declared: hosts.collect(), anywhere: OnceLock::new(), public: OnceLock::new() }
     }
 
@@ -48,7 +49,7 @@ impl RegistryHttp {
     ) -> Result<Response<Bytes>, SyncFault> {
         let unreachable = |reason: &str| SyncFault::Unreachable(reason.to_owned());
         let host = url.host().ok_or_else(|| unreachable("it has no address"))?;
-        let is_declared = self.declared.iter().any(|declared| declared.eq_ignore_ascii_case(host));
+        let is_declared = host_and_port(url).is_some_and(|asked| self.declared.contains(&asked));
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
         if !is_declared && address.is_ok_and(|address| !is_public(address)) {
             return Err(unreachable("it is an address of a private network that no [[registry]] names"));
@@ -146,6 +147,12 @@ fn address(url: &str) -> Result<Uri, SyncFault> {
     url.parse().map_err(|_| SyncFault::Unreachable(format!("{url:?} is no address")))
 }
 
+/// Whom a URL leads to.
+fn host_and_port(url: &Uri) -> Option<(String, u16)> {
+    let usual = if url.scheme_str() == Some("http") { 80 } else { 443 };
+    Some((url.host()?.to_ascii_lowercase(), url.port_u16().unwrap_or(usual)))
+}
+
 fn is_same_origin(from: &Uri, to: &str) -> bool {
     let Ok(to) = joined(from, to) else { return false };
     from.scheme() == to.scheme() && from.authority() == to.authority()
@@ -216,6 +223,40 @@ mod tests {
             asked.as_deref(),
             Some("https://auth.example/token?service=r.example&scope=repository%3Aacme%2Fdesk%3Apull")
         );
+    }
+
+    // reach 5
+    #[test]
+    fn a_registry_is_a_host_and_a_port() {
+        let of = |url: &str| host_and_port(&url.parse().expect("a URL"));
+        assert_eq!(of("https://R.example/x"), of("https://r.example:443"));
+        assert_ne!(of("https://r.example"), of("https://r.example:8443"));
+        assert_ne!(of("http://r.example"), of("https://r.example"));
+    }
+
+    // reach 5
+    #[tokio::test]
+    async fn another_port_of_a_named_host_is_not_named() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let settings = |url: String| RegistrySettings {
+            name: "house".into(),
+            url,
+            headers: Vec::new(),
+            refresh: Duration::from_secs(3_600),
+        };
+        let http = RegistryHttp::new(&[settings("http://127.0.0.1:1/".to_owned())]);
+        let request = FetchRequest {
+            url: format!("http://127.0.0.1:{port}/x"),
+            headers: Vec::new(),
+            within: Duration::from_secs(5),
+            limit: 10,
+            follows: true,
+        };
+        let refused = http.get(request).await.expect_err("it is refused").to_string();
+        assert!(refused.contains("private network"), "{refused}");
+        let asked = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+        assert!(asked.is_err(), "it was connected");
     }
 
     // reach 5
