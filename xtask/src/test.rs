@@ -10,6 +10,7 @@ use crate::children::{self, Children, Echo};
 use crate::conformance::{self, Selection};
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::package::{self, PackedBuild};
 use crate::peers::{self, Peers};
 use crate::real_peers;
 use crate::soak;
@@ -97,6 +98,9 @@ impl Steps<'_> {
         self.announce("soak");
         soak::run(children, workspace, soak::SHORT)?;
         self.tally += Tally::ONE_PASSED;
+        self.announce("packages");
+        let result = package::run(children, workspace, PackedBuild::Debug);
+        self.count(result, "cargo xtask package --quick")?;
         self.with_peers(&peers)
     }
 
