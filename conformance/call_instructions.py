@@ -6,7 +6,8 @@ under callgrind, one worker thread, the audit log off, and the modern echo serve
 
 Needs valgrind, and for signed tokens the Python of target/peers/venv. Each configuration has 101 calls to warm up, and then five times 500 on one connection
 that are counted; the least counts, because what the program does by the clock beside them only adds. Prints a line for each configuration with
-how far the two least are apart, and whether the limits hold. On a machine at rest: what takes longer has more of that in it.
+how far the two least are apart, and whether the limits hold. A limit is about the check: it is held against a gateway that checks nothing and whose client sends the same header, since
+reading a header is no part of it. On a machine at rest: what takes longer has more of that in it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -69,18 +71,23 @@ class Provider:
         return jwt.encode(claims, self.key, algorithm="ES256", headers={"kid": "1", "typ": "at+jwt"})
 
 
-def call(connection: http.client.HTTPConnection, token: str | None) -> None:
+def call(connection: socket.socket, token: str | None) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hello"}, "_meta": META}})
-    headers = {
-        "content-type": "application/json",
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": "tools/call",
-        "mcp-name": "echo",
-        **({"authorization": f"Bearer {token}"} if token else {}),
-    }
-    connection.request("POST", "/mcp", body, headers)
-    answer = connection.getresponse()
+    head = [
+        "POST /mcp HTTP/1.1",
+        "host: 127.0.0.1",
+        "content-type: application/json",
+        "accept: application/json, text/event-stream",
+        "mcp-protocol-version: 2026-07-28",
+        "mcp-method: tools/call",
+        "mcp-name: echo",
+        f"content-length: {len(body)}",
+        *([f"authorization: Bearer {token}"] if token else []),
+    ]
+    # In one piece: a request that comes in two is read once or twice, as it happens.
+    connection.sendall("\r\n".join([*head, "", body]).encode())
+    answer = http.client.HTTPResponse(connection, method="POST")
+    answer.begin()
     said = answer.read()
     assert answer.status == 200 and b'"result"' in said, f"{answer.status}: {said[:300]!r}"
 
@@ -106,7 +113,7 @@ def counted(configuration: str, token, options: argparse.Namespace, own: Path) -
             assert process.poll() is None and time.monotonic() < end, f"it does not start: {own / 'log'}"
             time.sleep(0.5)
         shown = token(f"http://127.0.0.1:{port}/mcp") if callable(token) else token
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection = socket.create_connection(("127.0.0.1", port), timeout=120)
         for _ in range(WARM):
             call(connection, shown)
         for _ in range(ROUNDS):
@@ -152,23 +159,25 @@ def main() -> int:
         plain = f'[audit]\nenabled = false\n[servers.echo]\nurl = "http://127.0.0.1:{echo_port}/mcp"\n'
         static = f'[auth]\ntokens = [{{ name = "a", sha256 = "{hashlib.sha256(TOKEN.encode()).hexdigest()}" }}]\n'
         signed = f'[auth]\njwt = {{ issuer = "{provider.issuer}", scopes = ["mcp"] }}\n'
-        # What each has, and how much more than the first it may be.
+        # What each has, which of them it is held against, and how much more than that it may be.
         cases = [
-            ("no [auth]", plain, None, None),
-            ("token of the configuration", plain + static, TOKEN, 0.5),
-            ("the same, and 20 rules", plain + static + RULES, TOKEN, 2.0),
-            ("signed token", plain + signed, provider.token, 2.0),
-            ("the same, and 20 rules", plain + signed + RULES, provider.token, 2.0),
+            ("no [auth]", plain, None, 0, None),
+            ("no [auth], a client that sends a short token", plain, TOKEN, 0, None),
+            ("token of the configuration", plain + static, TOKEN, 1, 0.5),
+            ("the same, and 20 rules", plain + static + RULES, TOKEN, 1, 2.0),
+            ("no [auth], a client that sends a signed token", plain, provider.token, 0, None),
+            ("signed token", plain + signed, provider.token, 4, 2.0),
+            ("the same, and 20 rules", plain + signed + RULES, provider.token, 4, 2.0),
         ]
-        first, failed = 0.0, 0
-        for number, (title, configuration, token, limit) in enumerate(cases):
+        counts, failed = [], 0
+        for number, (title, configuration, token, against, limit) in enumerate(cases):
             instructions, apart = counted(configuration, token, options, options.directory / str(number))
-            first = first or instructions
-            more = 100 * (instructions / first - 1)
-            holds = limit is None or more <= limit
+            counts.append(instructions)
+            whole, check = (100 * (instructions / counts[other] - 1) for other in (0, against))
+            holds = limit is None or check <= limit
             failed += not holds
-            target = "" if limit is None else f", at most +{limit} %: {'yes' if holds else 'no'}"
-            print(f"{title}: {instructions:,.0f} instructions a call ({more:+.2f} %{target}; two counts {apart:.2f} % apart)", flush=True)
+            target = "" if limit is None else f"; the check {check:+.2f} %, at most +{limit} %: {'yes' if holds else 'no'}"
+            print(f"{title}: {instructions:,.0f} instructions a call ({whole:+.2f} %{target}; two counts {apart:.2f} % apart)", flush=True)
     finally:
         echo.kill()
         echo.wait()
