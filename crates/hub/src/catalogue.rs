@@ -19,6 +19,7 @@ mod shaped;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use tidings_proto::{FieldView, ListKind, LocalName, PublicName, Revision};
 use tidings_wire::Digest;
 
@@ -258,6 +259,17 @@ impl CatalogueSnapshot {
         let place = self.place(server)?;
         let item = self.offers[place].list(kind).place(local)?;
         self.rendered[place].names(kind)?.get(item)
+    }
+
+    /// Whether it is in a form that a client's profile asks for.
+    pub fn is_shaped(&self) -> bool {
+        self.short_names.is_some()
+    }
+
+    /// An item just as clients of a revision read it; `None` where it is not listed.
+    pub fn shown_item(&self, kind: ListKind, server: ServerId, key: &LocalName, revision: Revision) -> Option<Bytes> {
+        let of = &self.rendered[self.place(server)?];
+        of.segment(kind, revision, self.view).item(of.offer.list(kind).place(key)?)
     }
 
     /// The tools of a server whose names read like those of a built-in one, which keeps them. They are shown with the prefix.

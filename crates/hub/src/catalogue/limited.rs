@@ -97,7 +97,12 @@ impl CatalogueSnapshot {
             Some(limits) => mine.filter_map(|of| limits.take(of)).collect(),
             None => mine.cloned().collect(),
         };
-        Some(Self {
+        Some(Self { limited: true, alone: false, limits, short_names: None, ..self.showing(rendered) })
+    }
+
+    /// The same names for other renderings of the same offers, or of some of them.
+    pub(super) fn showing(&self, rendered: Vec<Arc<RenderedOffer>>) -> Self {
+        Self {
             offers: rendered.iter().map(|of| Arc::clone(&of.offer)).collect(),
             rendered,
             // The names of hidden servers stay in the table, so that a visible item has one name for everybody (ADR
@@ -108,13 +113,13 @@ impl CatalogueSnapshot {
             view: self.view,
             listings: PerView::default(),
             digests: PerView::default(),
-            limited: true,
-            alone: false,
+            limited: self.limited,
+            alone: self.alone,
             parts: SnapshotParts::default(),
             // Rules that are only tried are asked about everybody's calls.
             policy: self.policy.clone(),
-            limits,
+            limits: self.limits.clone(),
             short_names: None,
-        })
+        }
     }
 }

@@ -66,8 +66,9 @@ pub struct ListPage {
 impl RenderedList {
     pub(super) fn assemble(snapshot: &CatalogueSnapshot, kind: ListKind, revision: Revision) -> Self {
         let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
-        // What only some may see is shared with nobody.
-        let (mut ttl_ms, mut public) = (u64::MAX, !snapshot.limited);
+        // What only some may see, or is in a form for some clients, is shared with nobody.
+        let is_everybodys = !snapshot.limited && snapshot.short_names.is_none();
+        let (mut ttl_ms, mut public) = (u64::MAX, is_everybodys);
         for of in snapshot.rendered.iter().filter(|of| of.offer.shows(kind)) {
             let (offer, list) = (&of.offer, of.offer.list(kind));
             // Servers of the old era say nothing about how long a list is fresh, or for whom.
@@ -95,7 +96,7 @@ impl RenderedList {
     pub fn page(&self, after: Option<&PageKey>, size: usize) -> ListPage {
         let start = after.map_or(0, |after| self.place_after(after));
         // A page of nothing would have itself as its successor.
-        let end = (start + size.max(1)).min(self.len);
+        let end = start.saturating_add(size.max(1)).min(self.len);
         if start >= end {
             return ListPage { items: Bytes::new(), closed: None, next: None };
         }

@@ -196,6 +196,12 @@ impl OfferSegment {
         self.items.iter().position(|known| *known as usize == item)
     }
 
+    /// An item of the server's list.
+    pub(super) fn item(&self, item: usize) -> Option<Bytes> {
+        let place = self.place(item)?;
+        Some(self.closed.slice(self.start(place)..self.ends[place]))
+    }
+
     /// Where an item begins.
     pub(super) fn start(&self, place: usize) -> usize {
         match place {

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use tidings_proto::{ListKind, PublicName};
 use tidings_sync::Lock;
 
-use super::limited::SnapshotParts;
+use super::CatalogueSnapshot;
 use super::names::{ItemRoute, RenamedItem, ShownNames};
 use super::offer::{OfferExposure, ServerOffer};
 use super::rendered::RenderedOffer;
-use super::{CatalogueSnapshot, PerView};
 use crate::client_profile::{ToolExposure, ViewShape, short_name, touches};
 use crate::scope::AccessScope;
 
@@ -85,22 +84,7 @@ impl CatalogueSnapshot {
                 *of = Arc::new(of.renamed(&again, &[]));
             }
         }
-        Self {
-            offers: rendered.iter().map(|of| Arc::clone(&of.offer)).collect(),
-            rendered,
-            tools: self.tools.clone(),
-            prompts: self.prompts.clone(),
-            owners: self.owners.clone(),
-            view: self.view,
-            listings: PerView::default(),
-            digests: PerView::default(),
-            limited: self.limited,
-            alone: self.alone,
-            parts: SnapshotParts::default(),
-            policy: self.policy.clone(),
-            limits: self.limits.clone(),
-            short_names: Some(ShortNames(short)),
-        }
+        Self { short_names: Some(ShortNames(short)), ..self.showing(rendered) }
     }
 
     /// Puts the short names of an offer into the table. Gives back what has to be called otherwise, because somebody has the name.

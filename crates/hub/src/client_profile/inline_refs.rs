@@ -7,8 +7,12 @@ use super::json_tree::JsonTree;
 
 /// More objects than this are no schema that a model could read: what is left is cut.
 const MOST_NODES: usize = 10_000;
+/// The same of their memory: a long list of words may be referred to very often.
+const MOST_WEIGHT: usize = 2 << 20;
 /// References in references.
 const MOST_DEPTH: usize = 24;
+/// Schemas in schemas, with those that took the place of references: twice as many levels of JSON, of which common readers take 128.
+const MOST_NESTING: usize = 48;
 
 /// Words of a schema that only describe.
 const ANNOTATIONS: [&str; 11] = [
@@ -63,7 +67,8 @@ pub(super) fn inline(root: &JsonTree) -> Option<JsonTree> {
     if !any_schema(root, &mut |schema| REFERENCES.iter().chain(&DEFINITIONS).any(|word| schema.get(word).is_some())) {
         return None;
     }
-    let mut inliner = Inliner { root, ignores_siblings: is_old_draft(root), under_way: Vec::new(), nodes: 0 };
+    let mut inliner =
+        Inliner { root, ignores_siblings: is_old_draft(root), under_way: Vec::new(), nodes: 0, weight: 0, nesting: 0 };
     Some(inliner.schema(root, true).tree)
 }
 
@@ -123,6 +128,8 @@ struct Inliner<'r> {
     /// The references that are being replaced.
     under_way: Vec<String>,
     nodes: usize,
+    weight: usize,
+    nesting: usize,
 }
 
 /// A schema without references.
@@ -134,11 +141,22 @@ struct Inlined {
 
 impl Inliner<'_> {
     fn schema(&mut self, schema: &JsonTree, is_root: bool) -> Inlined {
+        self.nesting += 1;
+        let inlined = self.nested(schema, is_root);
+        self.nesting -= 1;
+        inlined
+    }
+
+    fn nested(&mut self, schema: &JsonTree, is_root: bool) -> Inlined {
         let JsonTree::Object(members) = schema else { return Inlined { tree: schema.clone(), exact: true } };
         self.nodes += 1;
         // References in a schema with a name of its own mean that schema, and not this one.
         let is_foreign = !is_root && schema.get("$id").is_some() && has_references(schema);
-        if self.nodes > MOST_NODES || is_foreign {
+        let is_too_much = self.nodes > MOST_NODES || self.weight > MOST_WEIGHT || self.nesting > MOST_NESTING;
+        if is_too_much && !is_root {
+            return Inlined { tree: JsonTree::empty(), exact: false };
+        }
+        if is_foreign {
             return Inlined { tree: annotations_of(members), exact: false };
         }
         let reference = schema.get("$ref");
@@ -208,7 +226,10 @@ impl Inliner<'_> {
             }
             (Some(Subschemas::One | Subschemas::OneOrList), value) => each(value),
             // No schema, also where one should be: left alone, as every reader would.
-            _ => value.clone(),
+            _ => {
+                self.weight += value.weight();
+                value.clone()
+            }
         };
         if exact { Ok(tree) } else { Err(tree) }
     }

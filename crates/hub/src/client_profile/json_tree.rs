@@ -17,13 +17,12 @@ impl JsonTree {
         if is_object(bytes, span) {
             let mut read: Vec<(String, Self)> = Vec::new();
             for member in members(bytes, span) {
-                let key = member.key.text(bytes)?.into_owned();
-                if read.iter().any(|(known, _)| *known == key) {
-                    return None;
-                }
-                read.push((key, Self::read(bytes, member.value)?));
+                read.push((member.key.text(bytes)?.into_owned(), Self::read(bytes, member.value)?));
             }
-            return Some(Self::Object(read));
+            let mut names: Vec<&str> = read.iter().map(|(key, _)| key.as_str()).collect();
+            names.sort_unstable();
+            let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
+            return (!is_twice).then_some(Self::Object(read));
         }
         if span.of(bytes).first() == Some(&b'[') {
             return elements(bytes, span).map(|at| Self::read(bytes, at)).collect::<Option<_>>().map(Self::List);
@@ -91,6 +90,16 @@ impl JsonTree {
         match self {
             Self::Plain(text) => decode_string(text).map(|text| text.into_owned()),
             Self::Object(_) | Self::List(_) => None,
+        }
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn weight(&self) -> usize {
+        const EACH: usize = 32;
+        EACH + match self {
+            Self::Plain(text) => text.len(),
+            Self::List(items) => items.iter().map(Self::weight).sum(),
+            Self::Object(members) => members.iter().map(|(key, value)| key.len() + value.weight()).sum(),
         }
     }
 

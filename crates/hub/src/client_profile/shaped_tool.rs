@@ -12,6 +12,8 @@ use super::top_combinators::{COMBINATORS, widen};
 pub const VIEW_META: &str = "dev.tidings/view";
 /// A rule that is longer than this is not put into a description.
 const MOST_RULE: usize = 2_000;
+/// A schema that is longer than this is no schema that a model could read. It is not looked into, but widened as a whole.
+const MOST_SCHEMA: usize = 128 << 10;
 
 /// A tool that is to be shaped, rendered and under the name that is shown.
 pub(crate) struct ShapedTool<'a> {
@@ -76,6 +78,15 @@ impl ShapedTool<'_> {
         patch.apply(raw)
     }
 
+    /// Whether something of a long schema would have to change.
+    fn changes_long(&self, schema: ByteSpan) -> bool {
+        let text = schema.of(&self.rendered);
+        let mentions = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
+        let refers = || [r#"ref":"#, r#"Ref":"#, r#""$defs":"#, r#""definitions":"#].into_iter().any(mentions);
+        (self.rules.no_top_combinators && COMBINATORS.iter().any(|word| get(&self.rendered, schema, word).is_some()))
+            || (self.rules.inline_refs && refers())
+    }
+
     /// Changes the input schema, and tells how.
     fn input_schema(&self, edit: &mut ObjectEdit<'_>) -> Vec<&'static str> {
         let mut done = Vec::new();
@@ -84,6 +95,13 @@ impl ShapedTool<'_> {
         else {
             return done;
         };
+        if at.of(raw).len() > MOST_SCHEMA {
+            if self.changes_long(at) {
+                edit.set("inputSchema", wide_object(raw, at));
+                done.push("cut");
+            }
+            return done;
+        }
         let Some(mut schema) = JsonTree::read(raw, at) else { return done };
         if self.rules.inline_refs
             && let Some(inlined) = inline(&schema)
@@ -113,6 +131,10 @@ impl ShapedTool<'_> {
     fn output_schema(&self, edit: &mut ObjectEdit<'_>) -> Option<&'static str> {
         let raw = &self.rendered;
         let at = edit.get("outputSchema")?;
+        if at.of(raw).len() > MOST_SCHEMA && (self.rules.inline_refs || self.rules.object_output) {
+            edit.remove("outputSchema");
+            return Some("dropped");
+        }
         let inlined = || inline(&JsonTree::read(raw, at)?);
         let inlined = self.rules.inline_refs.then(inlined).flatten();
         // A reference at its root may lead to an object.
@@ -129,6 +151,17 @@ impl ShapedTool<'_> {
         edit.set("outputSchema", out);
         Some("inlined")
     }
+}
+
+/// Any object that has what is required.
+fn wide_object(raw: &[u8], schema: ByteSpan) -> Vec<u8> {
+    let mut out = br#"{"type":"object""#.to_vec();
+    if let Some(required) = get(raw, schema, "required") {
+        out.extend_from_slice(br#","required":"#);
+        out.extend_from_slice(required.of(raw));
+    }
+    out.push(b'}');
+    out
 }
 
 /// What a widened schema does not say, for the model.

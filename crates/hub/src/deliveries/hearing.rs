@@ -38,7 +38,9 @@ impl HearingTally {
         self.change(|calls| with_byte(calls, topic, 0));
         if topic == Topic::Tools {
             self.settled.fetch_max(newest, Ordering::Relaxed);
-            self.hint.store(0, Ordering::Relaxed);
+            // A commit since then is not in what it was given.
+            let old = |hint: u64| (hint <= newest).then_some(0);
+            let _ = self.hint.fetch_update(Ordering::Relaxed, Ordering::Relaxed, old);
         }
     }
 

@@ -131,6 +131,18 @@ fn a_client_on_the_channel_was_sent_and_never_heard() {
 
 // reach 8.3
 #[test]
+fn a_change_after_a_list_was_given_is_not_settled_by_it() {
+    let hearing = HearingTally::default();
+    // Given as of commit 5; commit 6 comes before that is noted.
+    hearing.changed(6);
+    hearing.listed(Topic::Tools, 5);
+    assert_eq!(hearing.hint(), Some(6));
+    hearing.listed(Topic::Tools, 6);
+    assert_eq!(hearing.hint(), None);
+}
+
+// reach 8.3
+#[test]
 fn a_hint_is_due_once_for_each_change_that_it_has_not_seen() {
     let mut client = Watched::new(Topics::ALL, false);
     let commit = |client: &mut Watched, changed: [u64; 3]| {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidings_hub::catalogue::{CatalogueSnapshot, OfferExposure, ServerOffer};
 use tidings_hub::client_profile::{SchemaRules, ToolExposure, VIEW_META, ViewShape};
 use tidings_hub::scope::AccessScope;
-use tidings_proto::{FieldView, ListKind, Revision};
+use tidings_proto::{Era, FieldView, ListKind, Revision};
 
 use crate::generate::{offer, offers};
 
@@ -196,4 +196,26 @@ fn a_tool_that_rules_mention_and_do_not_change_shares_everybodys_hash() {
     let schema = SchemaRules { inline_refs: true, no_top_combinators: true, object_output: true };
     let seen = whole.shaped(&Arc::new(ViewShape { schema, ..ViewShape::default() }));
     assert_eq!(digest(&seen), digest(&whole));
+}
+
+// reach 2
+#[test]
+fn a_page_of_everything_after_a_cursor_ends_with_the_list() {
+    let whole = whole(vec![offer(0, "a", true, &["one", "two", "three"].map(str::to_owned))]);
+    let list = whole.listing(ListKind::Tools, Revision::MODERN);
+    let next = list.page(None, 1).next.unwrap();
+    // Whoever reads one page gets everything on it, also with the cursor of somebody who does not.
+    let rest = list.page(Some(&next), usize::MAX);
+    assert_eq!(serde_json::from_slice::<Vec<Value>>(&[b"[", &rest.items[..], b"]"].concat()).unwrap().len(), 2);
+}
+
+// reach 2
+#[test]
+fn what_is_in_a_form_for_some_clients_is_not_public() {
+    let mut modern = ServerOffer::clone(&offer(0, "a", true, &["one".to_owned()]));
+    (modern.era, modern.current) = (Era::Modern, true);
+    modern.lists[ListKind::Tools as usize].public = true;
+    let whole = whole(vec![Arc::new(modern)]);
+    assert!(whole.listing(ListKind::Tools, Revision::MODERN).public);
+    assert!(!whole.shaped(&shape(20)).listing(ListKind::Tools, Revision::MODERN).public);
 }

@@ -248,3 +248,37 @@ fn a_rule_that_is_too_long_is_not_written_out() {
     assert!(tool["description"].as_str().unwrap().len() < 200);
     assert_eq!(tool["inputSchema"]["properties"].as_object().unwrap().len(), 40);
 }
+
+/// What a hostile server may list costs neither memory nor time nor the stack.
+// reach 8.2
+#[test]
+fn hostile_schemas_are_cut() {
+    let begun = std::time::Instant::now();
+    // A long list of words that is referred to from everywhere: 100 kB that would become 30 MB.
+    let words: Vec<String> = (0..1_000).map(|n| format!("word{n}")).collect();
+    let properties: serde_json::Map<String, Value> =
+        (0..3_000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/w"}))).collect();
+    let bomb = json!({"type": "object", "properties": properties, "required": ["p7"], "$defs": {"w": {"enum": words}}});
+    assert!(bomb.to_string().len() < 128 << 10, "it is looked into");
+    let wide = input(&bomb, inlined());
+    assert!(wide.to_string().len() < 8 << 20, "{} bytes", wide.to_string().len());
+    assert_eq!(wide["required"], json!(["p7"]));
+    assert!(accepts(&wide, &json!({"p7": "word1", "p2999": "word4"})));
+
+    // References in schemas in references: deeper than a stack, and than what clients read.
+    let nested = |inner: Value| (0..30).fold(inner, |inner, _| json!({"properties": {"x": inner}}));
+    let mut definitions = serde_json::Map::new();
+    for n in 0..24 {
+        definitions.insert(format!("d{n}"), nested(json!({"$ref": format!("#/$defs/d{}", n + 1)})));
+    }
+    let deep = json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions});
+    assert!(accepts(&input(&deep, both()), &json!({"x": {"x": {}}})));
+
+    // Members without end.
+    let many: serde_json::Map<String, Value> = (0..200_000).map(|n| (format!("p{n}"), json!({}))).collect();
+    let long = json!({"type": "object", "required": ["p1"], "anyOf": [{"properties": many}, {"required": ["q"]}]});
+    let tool = shown(&json!({"name": "t", "inputSchema": long}), plain_top());
+    assert_eq!(tool["inputSchema"], json!({"type": "object", "required": ["p1"]}));
+    assert_eq!(tool["_meta"][VIEW_META]["inputSchema"], json!(["cut"]));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+}
