@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_hub::catalogue::{CatalogueSnapshot, ListDifference, OfferItem, OfferList, ServerOffer};
 use tidings_hub::ledger::{FollowerId, Topic};
@@ -170,7 +171,12 @@ fn summarise(
     let changed: Vec<Value> = gone
         .iter()
         .filter_map(|(name, old)| {
-            let fields = fields(name, old, come.get(name)?, revision, view);
+            let new = come.get(name)?;
+            let fields = match now.is_shaped() {
+                // What a profile makes of an item may be the same, whatever its server changed.
+                true => fields_shown(shown(then, old, revision)?, shown(now, new, revision)?, old.0),
+                false => fields(name, old, new, revision, view),
+            };
             (!fields.is_empty()).then(|| json!({ "name": name, "fields": fields }))
         })
         .collect();
@@ -218,6 +224,17 @@ fn public(snapshot: &CatalogueSnapshot, offer: &ServerOffer, kind: ListKind, ite
     snapshot.public_name(kind, offer.server, &item.key).map(ToString::to_string)
 }
 
+/// An item just as a client of this revision reads it.
+fn shown(snapshot: &CatalogueSnapshot, (kind, offer, item): &Seen<'_>, revision: Revision) -> Option<Bytes> {
+    snapshot.shown_item(*kind, offer.server, &item.key, revision)
+}
+
+fn fields_shown(old: Bytes, new: Bytes, kind: ListKind) -> Vec<String> {
+    let list = |item: Bytes| OfferList::new(OfferItem::read(kind, item, false).into_iter().collect(), 0, true);
+    let difference = ListDifference::between(&list(old), &list(new));
+    difference.changed.into_iter().flat_map(|item| item.fields).collect()
+}
+
 /// The members that differ where a client of this revision looks.
 fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: FieldView) -> Vec<String> {
     let seen = |(kind, offer, item): &Seen<'_>| {
@@ -234,6 +251,7 @@ fn fields(name: &str, old: &Seen<'_>, new: &Seen<'_>, revision: Revision, view: 
 
 #[cfg(test)]
 mod tests {
+    use tidings_hub::client_profile::{SchemaRules, ViewShape};
     use tidings_hub::scope::AccessScope;
 
     use super::*;
@@ -316,6 +334,41 @@ mod tests {
         told.commit(state(), |_| true);
         assert!(matches!(told.deliver(ALWAYS, &state()), Basis::Known(_)));
         assert!(matches!(told.deliver(NEVER, &state()), Basis::None));
+    }
+
+    // reach 2
+    #[test]
+    fn what_a_profile_leaves_out_is_no_change_for_its_client() {
+        let state = |title: &str, output: &str, described: &str| {
+            let tool = |name: &str, rest: Value| {
+                let mut tool = json!({ "name": name, "inputSchema": { "type": "object" } });
+                tool.as_object_mut()
+                    .into_iter()
+                    .for_each(|tool| tool.extend(rest.as_object().cloned().unwrap_or_default()));
+                OfferItem::read(ListKind::Tools, Bytes::from(tool.to_string()), false).ok()
+            };
+            let items = [
+                tool("dropped", json!({ "outputSchema": { "type": output } })),
+                tool("told", json!({ "title": title })),
+                tool("widened", json!({ "inputSchema": { "type": "object", "anyOf": [{ "required": [described] }] } })),
+            ];
+            let offer = ServerOffer::new(tidings_hub::ServerId(0), "a")
+                .offering(ListKind::Tools, items.into_iter().flatten().collect());
+            Arc::new(CatalogueSnapshot::new(vec![Arc::new(offer)], FieldView::Strict))
+        };
+        let schema = SchemaRules { object_output: true, no_top_combinators: true, ..SchemaRules::default() };
+        let shape = Arc::new(ViewShape { schema, ..ViewShape::default() });
+        let (then, now) = (state("old", "string", "x"), state("new", "array", "y"));
+        let of = |then: &CatalogueSnapshot, now: &CatalogueSnapshot| {
+            summarise(then, now, Topic::Tools, Revision::MODERN, FieldView::Strict)["changed"].clone()
+        };
+        let everybody = of(&then, &now);
+        assert_eq!(everybody.as_array().map(Vec::len), Some(3), "{everybody}");
+        let theirs = of(&then.shaped(&shape), &now.shaped(&shape));
+        let names: Vec<_> = theirs.as_array().into_iter().flatten().map(|item| item["name"].clone()).collect();
+        assert_eq!(names, ["a__told", "a__widened"], "{theirs}");
+        // The rule stands in the description, and what is required in the schema.
+        assert_eq!(theirs[1]["fields"], json!(["description", "inputSchema"]));
     }
 
     #[test]
