@@ -31,6 +31,8 @@ pub(crate) struct Exporter {
     /// Spans that were taken out of the queue and not accepted yet.
     held: Vec<Vec<u8>>,
     failures: u32,
+    /// Whether the collector has said that it takes no measures: many take traces alone.
+    takes_no_metrics: bool,
 }
 
 /// What became of a request.
@@ -40,11 +42,13 @@ enum Sent {
     Later(String, Option<Duration>),
     /// Never: the same would be refused again.
     Refused(String),
+    /// There is nothing at this address, or not for this.
+    Nowhere(String),
 }
 
 impl Exporter {
     pub(crate) fn new(shared: Arc<TelemetryShared>, client: HttpClient) -> Self {
-        Self { shared, client, held: Vec::new(), failures: 0 }
+        Self { shared, client, held: Vec::new(), failures: 0, takes_no_metrics: false }
     }
 
     /// Runs until `stop`, and a moment longer for what is left.
@@ -125,7 +129,7 @@ impl Exporter {
                     self.held.clear();
                     self.works();
                 }
-                Sent::Refused(error) => {
+                Sent::Refused(error) | Sent::Nowhere(error) => {
                     self.shared.queue.drop_spans(self.held.len());
                     self.held.clear();
                     self.fails(&error);
@@ -144,8 +148,8 @@ impl Exporter {
     }
 
     /// What is lost is in the next one again: each says all since the start.
-    async fn send_metrics(&self) {
-        if !self.shared.settings.metrics {
+    async fn send_metrics(&mut self) {
+        if !self.shared.settings.metrics || self.takes_no_metrics {
             return;
         }
         let durations = self.shared.durations.lock().clone();
@@ -158,7 +162,16 @@ impl Exporter {
             // Spans say whether it works, where there are any.
             Sent::Taken if !settings.traces => self.works_again(),
             Sent::Taken => {}
-            Sent::Later(error, _) | Sent::Refused(error) => self.fails(&error),
+            // Else every minute would say that it is down, and every span that it is back.
+            Sent::Nowhere(error) if settings.traces => {
+                tracing::warn!(
+                    collector = %settings.shown(),
+                    error,
+                    "takes no measures at /v1/metrics; only traces are sent from now on (OTEL_METRICS_EXPORTER=none says so at once)"
+                );
+                self.takes_no_metrics = true;
+            }
+            Sent::Later(error, _) | Sent::Refused(error) | Sent::Nowhere(error) => self.fails(&error),
         }
     }
 
@@ -187,7 +200,15 @@ impl Exporter {
                         | StatusCode::GATEWAY_TIMEOUT
                 );
                 let after = answer.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
-                if is_passing { Sent::Later(error, after) } else { Sent::Refused(error) }
+                let is_nothing = matches!(
+                    status,
+                    StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
+                );
+                match (is_passing, is_nothing) {
+                    (true, _) => Sent::Later(error, after),
+                    (_, true) => Sent::Nowhere(error),
+                    _ => Sent::Refused(error),
+                }
             }
             Err(error) => Sent::Later(error.to_string(), None),
         }
@@ -232,4 +253,68 @@ fn jittered(pause: Duration) -> Duration {
     let mut random = [0];
     let _ = getrandom::fill(&mut random);
     pause / 2 + pause.mul_f64(f64::from(random[0]) / 512.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_config::TelemetrySettings;
+    use tidings_engine::{EndedSpan, SpanKind};
+    use tidings_proto::{TraceContext, TraceParent};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use crate::{CollectorState, ExportSettings, Telemetry};
+
+    // reach 7
+    #[tokio::test]
+    async fn a_collector_that_takes_traces_alone_is_not_down() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let (told, mut asked) = tokio::sync::mpsc::unbounded_channel();
+        let collector = tokio::spawn(async move {
+            loop {
+                let Ok((mut stream, _)) = listener.accept().await else { return };
+                let mut head = vec![0; 65_536];
+                let Ok(read) = stream.read(&mut head).await else { continue };
+                let is_metrics = head[..read].starts_with(b"POST /v1/metrics");
+                let _ = told.send(is_metrics);
+                let status = if is_metrics { "404 Not Found" } else { "200 OK" };
+                let answer = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let configured = TelemetrySettings { otlp: Some(url), ..TelemetrySettings::default() };
+        let quick = |name: &str| {
+            let every = ["OTEL_METRIC_EXPORT_INTERVAL", "OTEL_BSP_SCHEDULE_DELAY"].contains(&name);
+            every.then(|| "20".to_owned())
+        };
+        let settings = ExportSettings::read(&configured, &quick).0.expect("on");
+        let telemetry = Telemetry::start(settings).expect("a client");
+        let span = || {
+            let parent = TraceParent { trace: [1; 16], span: [2; 8], sampled: true };
+            telemetry.sink().ended(EndedSpan {
+                kind: SpanKind::Server,
+                name: "ping".into(),
+                context: TraceContext { parent, state: None },
+                parent: None,
+                links: Vec::new(),
+                began: std::time::SystemTime::now(),
+                took: std::time::Duration::ZERO,
+                attributes: Vec::new(),
+                error: None,
+            });
+        };
+        // Measures are asked for once; then three times as many spans as would have brought them again are taken.
+        let (mut metrics, mut traces) = (0, 0);
+        while metrics == 0 || traces < 10 {
+            span();
+            let next = tokio::time::timeout(std::time::Duration::from_secs(20), asked.recv()).await;
+            match next.expect("nothing comes").expect("it listens") {
+                true => metrics += 1,
+                false => traces += 1,
+            }
+        }
+        assert_eq!((metrics, telemetry.status().state), (1, CollectorState::Fine));
+        telemetry.close().await;
+        collector.abort();
+    }
 }
