@@ -25,7 +25,7 @@ trap 'rm -rf "$work"' EXIT INT TERM
 
 fetch() {
 	case "$from" in
-	http://* | https://*) curl --fail --silent --show-error --location --output "$work/$1" "$from/$1" ;;
+	http://* | https://*) curl --connect-timeout 30 --max-time 1800 --fail --silent --show-error --location --output "$work/$1" "$from/$1" ;;
 	*) cp "$from/$1" "$work/$1" ;;
 	esac || fail "$from has no $1"
 }

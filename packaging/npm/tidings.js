@@ -12,8 +12,10 @@ try {
   process.exit(1);
 }
 const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
+// A terminal sends these to the program by itself, and a second one means "at once": it must not come from here as well.
+const isTold = (signal) => signal !== "SIGTERM" && process.stdin.isTTY;
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
-  process.on(signal, () => child.kill(signal));
+  process.on(signal, () => isTold(signal) || child.kill(signal));
 }
 child.on("error", (error) => {
   console.error(`tidings: ${error.message}`);
