@@ -13,18 +13,18 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from gateway import accepts, free_port, serving
+from gateway import CheckTally, accepts, free_port, serving
 from mcp import Client
 from mcp.server import MCPServer
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 CHECK_SECONDS = 60.0
+START_SECONDS = 60.0
 SPAN = 0x00F067AA0BA902B7
 
 
@@ -82,8 +82,8 @@ async def story(base: str, mode: str, number: int, collector: Collector) -> None
     await asyncio.to_thread(collector.wait_for, bytes.fromhex(said_trace) + b"\x12\x08" + bytes.fromhex(said_span))
 
 
-async def run(binary: str, directory: Path) -> tuple[int, int]:
-    passed = failed = number = 0
+async def run(binary: str, directory: Path) -> int:
+    tally, number = CheckTally(), 0
     for transport in ["stdio", "http"]:
         collector, port = Collector(), free_port()
         command = [sys.executable, str(Path(__file__).resolve()), "--serve", transport, "--port", str(port)]
@@ -91,26 +91,21 @@ async def run(binary: str, directory: Path) -> tuple[int, int]:
         if transport == "http":
             nowhere = asyncio.subprocess.DEVNULL
             process = await asyncio.create_subprocess_exec(*command, stdout=nowhere, stderr=nowhere)
+            deadline = time.monotonic() + START_SECONDS
             while not accepts(port):
+                assert time.monotonic() < deadline and process.returncode is None, "the server did not start"
                 await asyncio.sleep(0.05)
             table = f'url = "http://127.0.0.1:{port}/mcp"\n'
         otlp = f'[telemetry]\notlp = "http://127.0.0.1:{collector.server.server_port}"\n'
         with serving(f"[servers.traced]\n{table}{otlp}", binary, directory / transport) as base:
             for mode in ["legacy", "auto"]:
                 number += 1
-                name = f"server over {transport}, {mode} client"
-                try:
+                with tally.check(f"server over {transport}, {mode} client"):
                     await asyncio.wait_for(story(base, mode, number, collector), CHECK_SECONDS)
-                except Exception:
-                    failed += 1
-                    print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
-                else:
-                    passed += 1
-                    print(f"PASS {name}", flush=True)
         if transport == "http":
             process.kill()
             await process.wait()
-    return passed, failed
+    return tally.end()
 
 
 def main() -> int:
@@ -124,9 +119,7 @@ def main() -> int:
         serve(given.serve, given.port)
         return 0
     directory = given.directory or Path(tempfile.mkdtemp(prefix="traces-"))
-    passed, failed = asyncio.run(run(given.tidings, directory))
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return asyncio.run(run(given.tidings, directory))
 
 
 if __name__ == "__main__":
