@@ -236,7 +236,7 @@ impl TriedCall {
             Err(error) => return self.finish(TryPhase::Failed(error.to_string())),
         };
         let level = Some(tidings_proto::LogLevel::Info);
-        let caller = gateway.modern_caller(None, Revision::MODERN, &self.principal, level, meta.capabilities);
+        let caller = gateway.modern_caller(None, Revision::MODERN, &self.principal, level, meta.capabilities, None);
         let mut exchange = gateway.request(Caller::Modern(caller), frame, Method::ToolsCall, id);
         let answer = loop {
             match exchange.next().await {

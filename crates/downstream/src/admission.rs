@@ -136,7 +136,7 @@ pub(crate) fn admit_modern(
     }
     let level = log_level(frame, &meta)?;
     let caller =
-        gateway.profiled_caller(request.connection, revision, request.principal, level, meta.capabilities, profile);
+        gateway.modern_caller(request.connection, revision, request.principal, level, meta.capabilities, profile);
     Ok(AdmittedRequest { caller: Caller::Modern(caller), method, tool })
 }
 

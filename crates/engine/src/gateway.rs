@@ -409,20 +409,8 @@ impl Gateway {
     }
 
     /// A modern caller. `connection`: the key of the connection on which its ids are unique (stdio); without it the
-    /// request stands for itself.
+    /// request stands for itself. `profile`: what is known of its client.
     pub fn modern_caller(
-        &self,
-        connection: Option<ClientKey>,
-        revision: Revision,
-        principal: &Principal,
-        log_level: Option<LogLevel>,
-        capabilities: tidings_wire::ByteSpan,
-    ) -> Arc<ModernCaller> {
-        self.profiled_caller(connection, revision, principal, log_level, capabilities, None)
-    }
-
-    /// As [`Self::modern_caller`], of a client of which something may be known.
-    pub fn profiled_caller(
         &self,
         connection: Option<ClientKey>,
         revision: Revision,

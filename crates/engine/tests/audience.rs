@@ -123,7 +123,7 @@ async fn ask(gateway: &Gateway, who: &Principal, method: Method, mut params: Val
     let body = request(&id, method.as_str(), Some(params.to_string().as_bytes()));
     let frame = Frame::parse(body, &FrameLimits::default()).unwrap();
     let capabilities = ModernMeta::read(&frame).unwrap().capabilities;
-    let caller = gateway.modern_caller(None, Revision::MODERN, who, None, capabilities);
+    let caller = gateway.modern_caller(None, Revision::MODERN, who, None, capabilities, None);
     let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
     loop {
         if let Reply::Answer(answer) = exchange.next().await {

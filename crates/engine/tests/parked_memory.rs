@@ -146,7 +146,7 @@ async fn ask(gateway: &Gateway, mut params: Value) -> (Value, usize) {
     let len = body.len();
     let frame = frame(body);
     let capabilities = ModernMeta::read(&frame).unwrap().capabilities;
-    let caller = gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, capabilities);
+    let caller = gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, capabilities, None);
     let mut exchange = gateway.request(Caller::Modern(caller), frame, Method::ToolsCall, id);
     loop {
         if let Reply::Answer(answer) = exchange.next().await {

@@ -223,7 +223,7 @@ impl Backend {
                 let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
                 let profile = gateway.profile_of(info.to_string().as_bytes());
                 let (who, capabilities) = (Principal::local(), meta.capabilities);
-                let caller = gateway.profiled_caller(None, Revision::MODERN, &who, None, capabilities, profile);
+                let caller = gateway.modern_caller(None, Revision::MODERN, &who, None, capabilities, profile);
                 let mut exchange = gateway.request(Caller::Modern(caller), frame, method, id);
                 loop {
                     match exchange.next().await {

@@ -32,7 +32,7 @@ impl Backend {
                 let frame = Frame::parse(body, &LIMITS).map_err(CommandFailure::failed)?;
                 let meta = ModernMeta::read(&frame).map_err(CommandFailure::failed)?;
                 let caller =
-                    gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, meta.capabilities);
+                    gateway.modern_caller(None, Revision::MODERN, &Principal::local(), None, meta.capabilities, None);
                 Ok(NotificationStream::Own(Box::new(gateway.request(
                     Caller::Modern(caller),
                     frame,
