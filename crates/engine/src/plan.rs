@@ -87,11 +87,16 @@ pub struct ListAnnouncements {
     pub initially: bool,
     /// Revisions that are told of no change.
     pub silent: Vec<Revision>,
-    /// Whether the result of a call says once that its client's list of tools is old.
+    /// Whether the result of a call says once that its client's list of tools is old, where the client's profile does not say.
     pub hints: bool,
 }
 
 impl ListAnnouncements {
+    /// Whether the results of a client's calls say that its list of tools is old.
+    pub(crate) fn hints_to(&self, profile: Option<&ClientProfile>) -> bool {
+        profile.and_then(|profile| profile.hint).unwrap_or(self.hints)
+    }
+
     /// The lists of whose changes a client is told. A revision that is told of none may have clients that are known to listen.
     pub(crate) fn told_to(&self, revision: Revision, profile: Option<&ClientProfile>) -> Topics {
         match self.silent.contains(&revision) {

@@ -43,6 +43,8 @@ pub struct ClientProfile {
     pub shape: Option<Arc<ViewShape>>,
     /// How many tools it takes, where it takes only some.
     pub most_tools: Option<usize>,
+    /// Whether results of its calls say that its list of tools is old, where that is not as for everybody.
+    pub hint: Option<bool>,
 }
 
 /// How a client reads a list that has several pages.
@@ -132,6 +134,8 @@ pub struct ProfileOverride {
     pub expose: Option<ToolExposure>,
     /// What it can not bear in schemas.
     pub schema: Option<SchemaRules>,
+    /// Whether results of its calls say that its list of tools is old.
+    pub hint: Option<bool>,
 }
 
 /// How long names may be: so many bytes for the client's own words, the gateway's name and that of the tool together.
@@ -193,6 +197,7 @@ impl ClientFacts {
             hears: over.hears.unwrap_or(self.hears),
             shape: (shape != ViewShape::default()).then(|| Arc::new(shape)),
             most_tools: self.most_tools,
+            hint: over.hint,
         }
     }
 }
@@ -247,6 +252,11 @@ impl ClientProfiles {
         let mut all: Vec<_> = self.by_name.values().flatten().map(|(range, profile)| (range, profile)).collect();
         all.sort_by(|a, b| a.1.client.cmp(&b.1.client));
         all
+    }
+
+    /// Whether results of the calls of some client say that its list is old, though those of others may not.
+    pub fn hint(&self) -> bool {
+        self.by_name.values().flatten().any(|(_, profile)| profile.hint == Some(true))
     }
 
     /// Whether somebody is to find tools by searching.

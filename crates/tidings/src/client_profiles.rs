@@ -58,6 +58,7 @@ fn said(client: &ClientSettings) -> ProfileOverride {
             ExposeSetting::Both => ToolExposure::Both,
         }),
         schema: client.schema.as_deref().map(rules),
+        hint: client.hint,
     }
 }
 

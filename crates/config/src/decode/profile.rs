@@ -28,9 +28,10 @@ fn client(mut section: TableSection<'_, '_>, name: &str) -> ClientSettings {
         &[("all", ExposeSetting::All), ("search", ExposeSetting::Search), ("both", ExposeSetting::Both)],
     );
     let schema = words(&mut section, "schema", &SCHEMA_RULES);
+    let hint = section.boolean("hint");
     section.finish();
     let name = name.to_owned();
-    ClientSettings { name, version, registered_as, name_budget, follows_pages, hears, expose, schema }
+    ClientSettings { name, version, registered_as, name_budget, follows_pages, hears, expose, schema, hint }
 }
 
 fn words(section: &mut TableSection<'_, '_>, key: &'static str, choices: &[&'static str]) -> Option<Vec<String>> {

@@ -26,4 +26,6 @@ pub struct ClientSettings {
     pub expose: Option<ExposeSetting>,
     /// Of [`SCHEMA_RULES`].
     pub schema: Option<Vec<String>>,
+    /// Whether the result of a call says once that the client's list of tools is old.
+    pub hint: Option<bool>,
 }

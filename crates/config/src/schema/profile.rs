@@ -24,6 +24,8 @@ pub(super) struct ClientSchema {
     expose: Option<ExposeSchema>,
     /// What its view has none of: references, combinators at the top of an input schema, output schemas that are no objects.
     schema: Option<Vec<SchemaRuleSchema>>,
+    /// Whether the result of a call says once, for each change, that the client's list of tools is old; absent: as [gateway] says.
+    hint: Option<bool>,
 }
 
 #[derive(JsonSchema)]

@@ -342,7 +342,7 @@ fn one_server_is_read_from_json_with_the_same_keys_and_faults() {
 fn every_key_of_a_client_is_read_and_none_is_needed() {
     let config = toml(
         "[clients.gemini-cli-mcp-client]\nas = \"gate\"\nname_budget = 51\npages = \"one\"\n\
-         hears = [\"tools\", \"updated\"]\nexpose = \"search\"\nschema = [\"inline_refs\", \"object_output\"]\n\
+         hears = [\"tools\", \"updated\"]\nexpose = \"search\"\nschema = [\"inline_refs\", \"object_output\"]\nhint = true\n\
          version = \"<1, >=0.5\"\n[clients.\"Visual Studio Code\"]\n",
     );
     let [gemini, code] = &config.clients[..] else { panic!("{:?}", config.clients) };
@@ -356,6 +356,7 @@ fn every_key_of_a_client_is_read_and_none_is_needed() {
         hears: words(&["tools", "updated"]),
         expose: Some(ExposeSetting::Search),
         schema: words(&["inline_refs", "object_output"]),
+        hint: Some(true),
     };
     assert_eq!(gemini, &expected);
     assert_eq!(code, &ClientSettings { name: "Visual Studio Code".to_owned(), ..ClientSettings::default() });

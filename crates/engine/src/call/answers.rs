@@ -63,8 +63,9 @@ impl RequestRouter {
         if let Some(gateways) = gateways {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
-        // Where the revision is told of nothing, nothing would come.
-        if session.channel.is_some() && !self.runtime.settings.announcements.silent.contains(&revision) {
+        // Where the client is told of nothing, nothing would come.
+        let told = self.runtime.settings.announcements.told_to(revision, session.profile.as_deref());
+        if session.channel.is_some() && !told.is_empty() {
             channel::declare(&mut result);
         }
         // Last: whoever is refused, or went away while the server was waited for, leaves no session behind.

@@ -341,10 +341,11 @@ impl Exchange {
 
     /// The result of a tool says once that its client's list is old, where that is wanted.
     fn with_hint(&self, reply: Reply) -> Reply {
-        let is_wanted = self.router.runtime.settings.announcements.hints && self.method == Method::ToolsCall;
+        let announcements = &self.router.runtime.settings.announcements;
+        let is_wanted = || announcements.hints_to(self.caller.profile().map(AsRef::as_ref));
         match reply {
-            Reply::Answer(answer) if is_wanted && answer.error.is_none() => {
-                let hinted = self.router.notifier.hinted(&self.caller, &self.frame, &answer.payload.to_bytes());
+            Reply::Answer(answer) if self.method == Method::ToolsCall && answer.error.is_none() && is_wanted() => {
+                let hinted = self.router.notifier.hinted(&self.caller, &self.frame, &answer.payload);
                 let payload = hinted.map_or(answer.payload, Into::into);
                 Reply::Answer(ClientAnswer { payload, error: None })
             }
@@ -474,7 +475,7 @@ impl Exchange {
         if let Some(trace) = &mut self.trace {
             trace.server = Some(Arc::clone(&routed.server.shared_name));
             trace.would_deny = routed.tried.as_ref().map(|tried| tried.name().into());
-            trace.meter = routed.server.meters.calls.of(self.method, routed.target.local.as_str());
+            trace.meter = routed.server.meters.calls.of(self.method, routed.target.local.as_str(), routed.is_listed);
         }
         if let Some(tried) = &routed.tried {
             tried.note();

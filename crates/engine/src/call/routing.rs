@@ -27,6 +27,8 @@ pub(crate) struct Routed {
     pub(crate) target: RequestTarget,
     /// What the client calls it.
     pub(crate) exposed: PublicName,
+    /// Whether its server lists it. One that is alone is asked for what it does not list, too: such a name is the client's own choice.
+    pub(crate) is_listed: bool,
     /// Parameters of a tool that are mirrored into headers, where they were looked at.
     pub(crate) headers: Option<Vec<ParamHeader>>,
     /// What would keep it from whoever asks, if the rules were not only tried.
@@ -157,6 +159,7 @@ impl RequestRouter {
                 server: Arc::clone(server),
                 target: RequestTarget::nothing(),
                 exposed: PublicName::default(),
+                is_listed: false,
                 headers: None,
                 tried: None,
                 lacking: None,
@@ -217,7 +220,15 @@ impl RequestRouter {
             return None;
         }
         let target = RequestTarget { member, in_ref: false, local: route.local };
-        Some(Routed { server, target, exposed: PublicName::new(name), headers: None, tried: None, lacking: None })
+        Some(Routed {
+            server,
+            target,
+            exposed: PublicName::new(name),
+            is_listed: false,
+            headers: None,
+            tried: None,
+            lacking: None,
+        })
     }
 
     /// The destination, if it is known at once.
@@ -359,6 +370,7 @@ impl RequestRouter {
             };
             (!is_own).then(|| ItemRoute { server, local: LocalName::unchanged(&wanted.name) })
         };
+        let is_listed = found.is_some();
         let route = found.or_else(alone)?;
         let server = self.pool.server(route.server).filter(|server| principal.may_use(&server.plan))?;
         // A hidden tool must look as if it were not there, also to who guesses its name.
@@ -380,6 +392,7 @@ impl RequestRouter {
             server,
             target: RequestTarget { member: wanted.member, in_ref: wanted.in_ref, local: route.local },
             exposed: wanted.name.clone(),
+            is_listed,
             headers: None,
             tried,
             lacking,

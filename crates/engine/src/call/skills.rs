@@ -127,6 +127,7 @@ fn whole(server: Arc<Server>) -> Routed {
         server,
         target: RequestTarget::nothing(),
         exposed: PublicName::default(),
+        is_listed: false,
         headers: None,
         tried: None,
         lacking: None,

@@ -8,6 +8,8 @@ use tidings_proto::{Era, ListKind, LocalName, Method, capabilities, meta};
 use tidings_upstream::{LinkError, OutgoingRequest, ServerHello, SharedLink};
 use tidings_wire::{ByteSpan, Frame, FrameKind, RawId, elements, get, is_object, request, string_at};
 
+use crate::observe::request_span::{ListRequestSpan, ListTrace};
+
 /// A server that pages for ever is cut off here.
 const MAX_PAGES: usize = 1_000;
 /// How many bytes all pages of one list may have. A hundred thousand ordinary tools fit.
@@ -28,6 +30,8 @@ pub(crate) struct Lister<'a> {
     pub(crate) path: &'a GatewayPath,
     /// Told which gateways a list comes through, where the server is one; a loop ends the listing.
     pub(crate) heard_gateways: &'a (dyn Fn(Vec<String>) -> Result<(), LinkError> + Send + Sync),
+    /// Where its requests belong, where somebody exports traces.
+    pub(crate) trace: Option<ListTrace<'a>>,
 }
 
 impl Lister<'_> {
@@ -101,9 +105,15 @@ impl Lister<'_> {
         }
         let id = (self.mint)();
         let bytes = request(&RawId::from(id), kind.method(), Some(params.to_string().as_bytes()));
-        let outgoing =
-            OutgoingRequest { id, method: Method::List(kind), bytes, name: None, params: Vec::new(), trace: None };
-        match tokio::time::timeout(PAGE, self.link.call(outgoing).answer()).await {
+        let method = Method::List(kind);
+        let span = self.trace.as_ref().map(|trace| trace.begin(self.server, self.hello.revision, method, id));
+        let trace = span.as_ref().and_then(ListRequestSpan::context);
+        let outgoing = OutgoingRequest { id, method, bytes, name: None, params: Vec::new(), trace };
+        let answer = tokio::time::timeout(PAGE, self.link.call(outgoing).answer()).await;
+        if let Some(span) = span {
+            span.end(answer.as_ref().ok());
+        }
+        match answer {
             Ok(answer) => answer,
             Err(_) => {
                 // The server is told, or it would work on an answer that nobody reads.
@@ -203,6 +213,7 @@ mod tests {
             budget,
             path: &GatewayPath::default(),
             heard_gateways: &|_| Ok(()),
+            trace: None,
         };
         lister.list(ListKind::Tools).await.map(|list| list.items.len()).map_err(|error| error.to_string())
     }

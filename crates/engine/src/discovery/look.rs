@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidings_hub::catalogue::{ListChange, ListDifference, OfferList, ServerOffer};
 use tidings_hub::ledger::{CommitOccasion, Topic, Topics};
 use tidings_hub::refresh::{BegunLook, Jitter, ListMark, RefreshReason, RefreshSchedule};
-use tidings_proto::{ListKind, capabilities, task};
+use tidings_proto::{ListKind, TraceContext, capabilities, task};
 use tidings_upstream::{LinkError, ServerHello};
 
 use crate::discovery::ListDiscovery;
@@ -16,6 +16,7 @@ use crate::links::link_watch::trouble_of;
 use crate::links::live_link::LiveLink;
 use crate::observe::change_spans::LookSpan;
 use crate::observe::meters::Outcome;
+use crate::observe::request_span::{ListTrace, SpanTransport};
 use crate::servers::offer_screen::ListedFor;
 use crate::servers::server::Server;
 
@@ -55,15 +56,15 @@ impl Server {
     ) -> Result<(), LinkError> {
         // Cheap: the items are shared, and only vectors are copied.
         let before = lists.clone();
-        let occasion = self.examine(discovery, live, look, lists, schedule).await?;
+        let within = span.map(LookSpan::context);
+        let occasion = self.examine(discovery, live, look, lists, schedule, within.as_ref()).await?;
         // Before the commit: whoever sees the new list also sees which of the others could not be had.
         self.set_failed_lists(&discovery.catalogue, schedule.failures());
         let differs = |(old, new): (&OfferList, &OfferList)| !old.says_the_same(new) || !old.has_same_details(new);
         // The first look is committed also when nothing differs: the commit marks the server as ready.
         if first || before.iter().zip(&*lists).any(differs) {
-            let span = span.map(LookSpan::context);
             let (offer, hello) = (self.offer(live, lists.clone()), Arc::clone(&live.hello));
-            discovery.publish(self, offer, hello, &occasion, span.as_ref());
+            discovery.publish(self, offer, hello, &occasion, within.as_ref());
         }
         Ok(())
     }
@@ -76,6 +77,7 @@ impl Server {
         look: &BegunLook,
         lists: &mut [OfferList; 4],
         schedule: &mut RefreshSchedule,
+        within: Option<&TraceContext>,
     ) -> Result<CommitOccasion, LinkError> {
         let marks = &look.marks;
         // Templates are announced with the resources.
@@ -84,7 +86,7 @@ impl Server {
         }
         let before = lists.clone();
         let kinds: Vec<ListKind> = marks.iter().map(|(kind, _)| kind).collect();
-        let failed = match self.list(discovery, live, &kinds, lists).await {
+        let failed = match self.list(discovery, live, &kinds, lists, within).await {
             Ok(failed) => failed,
             Err(error) => {
                 marks.iter().for_each(|(kind, mark)| self.count(live, kind, mark, Outcome::Failed));
@@ -159,6 +161,7 @@ impl Server {
         live: &LiveLink,
         kinds: &[ListKind],
         lists: &mut [OfferList; 4],
+        within: Option<&TraceContext>,
     ) -> Result<Vec<(ListKind, String)>, LinkError> {
         let mut failed = Vec::new();
         let catalogue = discovery.catalogue.current();
@@ -176,6 +179,11 @@ impl Server {
             budget: LIST_BUDGET,
             path: &discovery.runtime.settings.path,
             heard_gateways: &heard_gateways,
+            trace: discovery.runtime.telemetry.as_deref().map(|sink| ListTrace {
+                sink,
+                within,
+                transport: SpanTransport::of_server(self.plan.source.transport()),
+            }),
         };
         for kind in kinds {
             match lister.list(*kind).await {
@@ -211,7 +219,7 @@ impl Server {
         live: &LiveLink,
         mut lists: [OfferList; 4],
     ) -> Result<(ServerOffer, bool), LinkError> {
-        let failed = self.list(discovery, live, &ListKind::ALL, &mut lists).await?;
+        let failed = self.list(discovery, live, &ListKind::ALL, &mut lists, None).await?;
         let mut offer = self.offer(live, lists);
         if let Some(plan) = &self.plan.approval {
             let news = self.screen.take(plan, &mut plan.record.lock(), &mut offer, ListedFor::Session);

@@ -106,7 +106,7 @@ impl ServerLifecycle {
         let mut schedule = self.new_schedule(server);
         let mut lists = Default::default();
         let look = server.begin_look(true);
-        server.examine(&self.discovery, live, &look, &mut lists, &mut schedule).await?;
+        server.examine(&self.discovery, live, &look, &mut lists, &mut schedule, None).await?;
         // There is nobody to be told yet; this only ends the look.
         server.looked(&self.notifier, &look);
         Ok(Opened { signals, lists, schedule })

@@ -12,7 +12,7 @@ use tidings_hub::ClientKey;
 use tidings_hub::deliveries::HearingTally;
 use tidings_hub::ledger::{FollowerId, Topic, Topics};
 use tidings_proto::{Era, Method, meta, stale_hint};
-use tidings_wire::Frame;
+use tidings_wire::{Frame, Payload};
 
 use crate::client::session::Caller;
 use crate::notify::ListNotifier;
@@ -76,7 +76,7 @@ impl ListNotifier {
     }
 
     /// The answer to a call of a tool with the hint that the client's list is old, if it is due and there may be one.
-    pub(crate) fn hinted(&self, caller: &Caller, frame: &Frame, answer: &Bytes) -> Option<Bytes> {
+    pub(crate) fn hinted(&self, caller: &Caller, frame: &Frame, answer: &Payload) -> Option<Bytes> {
         let of_listen;
         let hearing = match caller {
             Caller::Legacy(session) => &session.hearing,
@@ -86,7 +86,7 @@ impl ListNotifier {
             }
         };
         let commit = hearing.hint()?;
-        let hinted = stale_hint::with_hint(answer, commit)?;
+        let hinted = stale_hint::with_hint(&answer.to_bytes(), commit)?;
         // Of two answers that come at once one carries it.
         let is_ours = hearing.take_hint(commit);
         if is_ours && caller.era() == Era::Modern {
@@ -117,16 +117,20 @@ impl ListNotifier {
 
     /// These are owed something: where hints are given, those whose tools changed are due one.
     pub(super) fn note_owed(&self, announcements: &Announcements, owed: &[FollowerId]) {
-        if !self.runtime.settings.announcements.hints {
+        let settings = &self.runtime.settings;
+        if !settings.announcements.hints && !settings.clients.hint() {
             return;
         }
         let mut has_listen = false;
         for follower in owed {
             let Some(commit) = announcements.deliveries.newest_owed(*follower, Topic::Tools) else { continue };
             match self.sessions.get(ClientKey(follower.0)) {
-                Some(session) => session.hearing.changed(commit),
+                Some(session) if settings.announcements.hints_to(session.profile.as_deref()) => {
+                    session.hearing.changed(commit);
+                }
+                Some(_) => {}
                 None => {
-                    let hearing = self.listens.hearing(*follower);
+                    let hearing = self.listens.hinted(*follower);
                     has_listen |= hearing.inspect(|hearing| hearing.changed(commit)).is_some();
                 }
             }

@@ -71,6 +71,8 @@ pub(crate) struct OpenListens {
 
 struct Listen {
     hearing: Arc<HearingTally>,
+    /// Whether results of its client's calls say that its list is old.
+    is_hinted: bool,
     revision: Revision,
     name: Option<String>,
     principal: String,
@@ -127,6 +129,11 @@ impl OpenListens {
         self.lock().get(&follower).map(|listen| Arc::clone(&listen.hearing))
     }
 
+    /// The same, where results of its calls say that its list is old.
+    pub(super) fn hinted(&self, follower: FollowerId) -> Option<Arc<HearingTally>> {
+        self.lock().get(&follower).filter(|listen| listen.is_hinted).map(|listen| Arc::clone(&listen.hearing))
+    }
+
     /// Finds those anew whose clients' calls have to be noticed. Not on the path of a call but for the last one that is counted.
     pub(super) fn watch(&self) {
         let listens = self.lock();
@@ -178,6 +185,7 @@ impl ListNotifier {
     pub(crate) fn show_listen(&self, follower: FollowerId, name: Option<&str>, caller: &Caller) -> Listed {
         let listen = Listen {
             hearing: Arc::default(),
+            is_hinted: self.runtime.settings.announcements.hints_to(caller.profile().map(AsRef::as_ref)),
             revision: caller.revision(),
             name: name.map(str::to_owned),
             principal: caller.principal().name.to_string(),
@@ -194,6 +202,8 @@ impl ListNotifier {
                 at.into_iter().for_each(|at| announcements.deliveries.listed(follower, topic, at));
             }
         }
+        // Another of the same name may be watched: from now on nobody can say which of the two calls.
+        self.listens.watch();
         Listed { listens: Arc::clone(&self.listens), follower }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! This is on the path of every call, so nothing here takes a lock: what a call counts for is found once, when its server is known, and
 //! added to by atomics when it is over. A tool that is called for the first time is put into a new table in the place of the old one.
-//! Names are the server's to choose, so only so many of them are told apart.
+//! Names are the server's to choose, so only so many of them are told apart; a name that no list has is a client's to choose, and none is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -111,8 +111,8 @@ impl Default for CallMeters {
 }
 
 impl CallMeters {
-    /// What a call counts for; nothing of methods that are not counted.
-    pub(crate) fn of(&self, method: Method, name: &str) -> Option<Arc<CallMeter>> {
+    /// What a call counts for; nothing of methods that are not counted. `is_listed`: whether the server lists it.
+    pub(crate) fn of(&self, method: Method, name: &str, is_listed: bool) -> Option<Arc<CallMeter>> {
         let kind = CallKind::of(method)?;
         let other = &self.kinds[kind as usize];
         if kind != CallKind::Tool {
@@ -122,7 +122,7 @@ impl CallMeters {
         if let Some(known) = known.get(name) {
             return Some(Arc::clone(known));
         }
-        if known.len() >= MOST_TOOLS || name.len() > LONGEST_NAME {
+        if !is_listed || known.len() >= MOST_TOOLS || name.len() > LONGEST_NAME {
             return Some(Arc::clone(other));
         }
         Some(self.add(name))
@@ -210,7 +210,7 @@ mod tests {
     fn calls_are_counted_for_their_tool_and_their_server() {
         let meters = CallMeters::default();
         let call = |method, name: &str, outcome| {
-            meters.of(method, name).inspect(|meter| meter.ended(Duration::from_millis(10), outcome)).is_some()
+            meters.of(method, name, true).inspect(|meter| meter.ended(Duration::from_millis(10), outcome)).is_some()
         };
         assert!(call(Method::ToolsCall, "a", CallOutcome::Answered(1)));
         assert!(call(Method::ToolsCall, "a", CallOutcome::Refused(-1)));
@@ -226,16 +226,30 @@ mod tests {
 
     // reach 7
     #[test]
+    fn names_that_no_list_has_take_no_place() {
+        let meters = CallMeters::default();
+        let call = |name: &str, is_listed| {
+            let meter = meters.of(Method::ToolsCall, name, is_listed).unwrap_or_default();
+            meter.ended(Duration::ZERO, CallOutcome::Refused(-1));
+        };
+        (0..2 * MOST_TOOLS).for_each(|n| call(&format!("guess{n}"), false));
+        call("real", true);
+        let named: Vec<_> = meters.read().tools.iter().map(|tool| (tool.name.clone(), tool.ends[1])).collect();
+        assert_eq!(named, [(None, 2 * MOST_TOOLS as u64), (Some("real".into()), 1)]);
+    }
+
+    // reach 7
+    #[test]
     fn only_so_many_names_are_told_apart() {
         let meters = CallMeters::default();
         for n in 0..MOST_TOOLS + 50 {
             meters
-                .of(Method::ToolsCall, &format!("t{n}"))
+                .of(Method::ToolsCall, &format!("t{n}"), true)
                 .unwrap_or_default()
                 .ended(Duration::ZERO, CallOutcome::Answered(1));
         }
         meters
-            .of(Method::ToolsCall, &"x".repeat(200))
+            .of(Method::ToolsCall, &"x".repeat(200), true)
             .unwrap_or_default()
             .ended(Duration::ZERO, CallOutcome::Answered(1));
         let read = meters.read();

@@ -54,6 +54,8 @@ pub(crate) struct RequestSpan {
     transport: Option<SpanTransport>,
     /// Where it went.
     server: Option<Arc<str>>,
+    /// Whether what it names is something that a server lists.
+    is_known: bool,
     sent: Option<SentRequest>,
     /// Whether the tool failed, by the last answer of a server.
     failed: Option<bool>,
@@ -74,6 +76,64 @@ struct SentRequest {
     attributes: SpanAttributes,
 }
 
+/// Where the requests of a look at a server's lists belong.
+pub(crate) struct ListTrace<'a> {
+    pub(crate) sink: &'a dyn TelemetrySink,
+    /// The look.
+    pub(crate) within: Option<&'a TraceContext>,
+    pub(crate) transport: Option<SpanTransport>,
+}
+
+/// A request for a page of a list, which the gateway makes by itself.
+pub(crate) struct ListRequestSpan<'a> {
+    trace: &'a ListTrace<'a>,
+    open: OpenSpan,
+    attributes: SpanAttributes,
+    method: Method,
+}
+
+impl ListTrace<'_> {
+    pub(crate) fn begin(&self, server: &str, revision: Revision, method: Method, id: u64) -> ListRequestSpan<'_> {
+        let mut attributes = described(method, None);
+        attributes.push(("tidings.server", server.to_owned().into()));
+        attributes.push(("mcp.protocol.version", revision.as_str().into()));
+        attributes.push(("jsonrpc.request.id", id.to_string().into()));
+        attributes.extend(self.transport.map(|transport| ("network.transport", transport.as_str().into())));
+        ListRequestSpan { trace: self, open: OpenSpan::begin(self.sink, self.within), attributes, method }
+    }
+}
+
+impl ListRequestSpan<'_> {
+    /// The span that the server is told, if it is.
+    pub(crate) fn context(&self) -> Option<Box<TraceContext>> {
+        self.trace.sink.traces().then(|| Box::new(self.open.context.clone()))
+    }
+
+    /// `None`: it was waited for long enough.
+    pub(crate) fn end(mut self, answer: Option<&Result<Frame, LinkError>>) {
+        let error: Option<Cow<'static, str>> = match answer {
+            None => Some("timeout".into()),
+            Some(Err(error)) => Some(word_for(error).into()),
+            Some(Ok(frame)) if frame.kind() == FrameKind::Error => {
+                let code = error_code(frame);
+                self.attributes.push(("rpc.response.status_code", code.clone().into()));
+                Some(code.into())
+            }
+            Some(Ok(_)) => None,
+        };
+        let mut ended = self.open.end(SpanKind::Client, method_name(self.method), self.attributes);
+        ended.error = error;
+        self.trace.sink.ended(ended);
+    }
+}
+
+/// The code of an error: a number, or it is not told. What stands there is the server's to choose.
+fn error_code(frame: &Frame) -> String {
+    let code = frame.outcome().and_then(|at| frame.get(at, "code"));
+    let code = code.and_then(|at| std::str::from_utf8(frame.raw(at)).ok()?.parse::<i64>().ok());
+    code.map_or_else(|| OTHER.to_owned(), |code| code.to_string())
+}
+
 /// Who asks, as far as it is told.
 pub(crate) struct SpanAsker {
     pub(crate) revision: Revision,
@@ -89,6 +149,8 @@ pub(crate) struct SpanDestination<'a> {
     pub(crate) method: Method,
     /// What the server calls what is asked for.
     pub(crate) name: &'a str,
+    /// Whether the server lists it: what only a client says is told to nobody.
+    pub(crate) is_listed: bool,
     pub(crate) id: u64,
 }
 
@@ -153,6 +215,7 @@ impl RequestSpan {
             id: id.clone(),
             transport: None,
             server: None,
+            is_known: false,
             sent: None,
             failed: None,
         })
@@ -178,6 +241,9 @@ impl RequestSpan {
         let open = self.open.part();
         let context = open.context.clone();
         let name = (!to.name.is_empty()).then(|| bounded(to.name));
+        let is_chosen = !to.is_listed && matches!(to.method, Method::ToolsCall | Method::PromptsGet);
+        let name = name.filter(|_| !is_chosen);
+        self.is_known |= !is_chosen;
         let mut attributes = described(to.method, name.as_deref());
         attributes.push(("tidings.server", to.server.to_string().into()));
         attributes.push(("mcp.protocol.version", to.revision.as_str().into()));
@@ -195,8 +261,7 @@ impl RequestSpan {
         let Some(method) = self.sent.as_ref().map(|sent| sent.method) else { return };
         let outcome = frame.outcome();
         if frame.kind() == FrameKind::Error {
-            let code = outcome.and_then(|at| frame.get(at, "code"));
-            let code = code.map_or_else(|| OTHER.to_owned(), |at| bounded(&String::from_utf8_lossy(frame.raw(at))));
+            let code = error_code(frame);
             if let Some(sent) = &mut self.sent {
                 sent.attributes.push(("rpc.response.status_code", code.clone().into()));
             }
@@ -243,7 +308,7 @@ impl RequestSpan {
         let is_given_up = matches!(outcome, CallOutcome::Cancelled | CallOutcome::Abandoned);
         self.server_done(error.clone().filter(|_| is_given_up));
         // A name that nobody has is anybody's choice: it would be a series of its own.
-        let known = self.server.is_some();
+        let known = self.is_known;
         let name = if known {
             span_name(self.subject.method, self.subject.name.as_deref())
         } else {

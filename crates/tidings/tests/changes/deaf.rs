@@ -161,6 +161,26 @@ async fn the_result_of_a_call_says_once_for_each_change_that_the_list_is_old() {
     }
 }
 
+// reach 3, reach 8.3
+#[tokio::test]
+async fn a_hint_is_given_to_those_clients_that_are_to_have_one() {
+    for (settings, hinted) in [
+        ("[clients.old]\nhint = true\n[clients.new]\nversion = \"<1\"\nhint = true\n", ["old"].as_slice()),
+        ("[clients.new]\nhint = true\n", &["new"]),
+        ("[gateway]\nhint = true\n[clients.old]\nhint = false\n", &["new"]),
+    ] {
+        let server = full().stdio().await;
+        let gateway = quick().toml(settings).server("one", &server).serve().await;
+        for modern in [false, true] {
+            let name = if modern { "new" } else { "old" };
+            let (client, _stream) = told(&gateway, modern).await;
+            change(&server, &client, &format!("more_{modern}")).await;
+            let hint = hint_of(&client.call_tool("echo", json!({})).await);
+            assert_eq!(hint.is_some(), hinted.contains(&name), "{settings} {name}");
+        }
+    }
+}
+
 // reach 8.3
 #[tokio::test]
 async fn a_client_without_a_stream_is_unreached_and_is_hinted_all_the_same() {

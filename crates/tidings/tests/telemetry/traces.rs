@@ -147,7 +147,32 @@ async fn what_fails_says_how() {
     assert_eq!(read.attribute("mcp.resource.uri"), "file:///r");
     client.names("tools").await;
     sink.wait_span("a list", |span| span.is(SpanKind::Server, "tools/list") && !span.has_failed()).await;
-    assert!(sink.spans().iter().all(|span| !span.is(SpanKind::Client, "tools/list")), "answered by the gateway");
+    // Answered by the gateway; what it asks its server for is a part of a look.
+    let spans = sink.spans();
+    let looks: Vec<_> = spans.iter().filter(|span| span.is(SpanKind::Internal, "discovery")).collect();
+    let asked: Vec<_> = spans.iter().filter(|span| span.is(SpanKind::Client, "tools/list")).collect();
+    assert!(!asked.is_empty() && asked.iter().all(|span| !span.has_failed()), "{asked:?}");
+    for span in asked {
+        assert!(looks.iter().any(|look| look.raw.span_id == span.raw.parent_span_id), "{span:?}");
+    }
+}
+
+// reach 7
+#[tokio::test]
+async fn names_that_a_server_does_not_list_are_told_to_nobody() {
+    let (sink, telemetry) = OtlpSink::start().await;
+    let (server, other) = (script().stdio().await, script().stdio().await);
+    let gateway = traced(&telemetry).server("one", &server).server("two", &other).serve().await;
+    // One that is asked for alone answers for whatever a client says.
+    let client = Client::http(&format!("{}/s/one", gateway.url())).connect().await;
+    client.call_tool("guessed-by-a-client", json!({})).await.error();
+    client.call_tool("echo", json!({})).await.result();
+    sink.wait_span("a known one", |span| span.is(SpanKind::Client, "tools/call echo")).await;
+    sink.wait_span("a guess", |span| span.is(SpanKind::Client, "tools/call") && span.has_failed()).await;
+    assert!(!sink.contains("guessed-by-a-client"));
+    let of = |tool: &str| format!(r#"tidings_tool_calls_total{{server="one",tool="{tool}",outcome="error"}}"#);
+    assert_eq!(gateway.metric(&of("guessed-by-a-client")).await, None);
+    assert_eq!(gateway.metric(&of("(other)")).await, Some(1.0));
 }
 
 // reach 8.7

@@ -36,6 +36,7 @@ impl Exchange {
             revision: calling.live.hello.revision,
             method: if is_outcome { Method::Task(TaskMethod::Result) } else { self.method },
             name: calling.routed.target.local.as_str(),
+            is_listed: calling.routed.is_listed,
             id: calling.call.0,
         };
         span.send(&destination).map(Box::new)

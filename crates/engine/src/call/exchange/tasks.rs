@@ -111,8 +111,15 @@ impl Exchange {
         let server = Arc::clone(server.ok_or_else(unknown)?);
         let key = TaskKey::new(server.id, &opened.id);
         let target = RequestTarget { member: "taskId", in_ref: false, local: LocalName::new(opened.id) };
-        let routed =
-            Routed { server, target, exposed: PublicName::new(&*shown), headers: None, tried: None, lacking: None };
+        let routed = Routed {
+            server,
+            target,
+            exposed: PublicName::new(&*shown),
+            is_listed: true,
+            headers: None,
+            tried: None,
+            lacking: None,
+        };
         let TaskHome::Server(spelling) = opened.home else { return self.kept_task(which, &routed, &key).map(Some) };
         let live = router.pool.link_for(&self.caller, &self.frame, &routed.server).await?;
         // What one era of a server knows as a task the other does not know at all.

@@ -29,7 +29,7 @@ fn examine(found: &Value) -> Vec<DoctorFinding> {
         (
             "deaf",
             "were told that lists changed and did not ask for them since",
-            "tidings clients; expose = \"search\" or hint = true in [gateway] help clients that do not hear, see docs/clients.md",
+            "tidings clients; expose = \"search\" or hint = true in [clients.NAME] help clients that do not hear, see docs/clients.md",
         ),
         (
             "unreached",
