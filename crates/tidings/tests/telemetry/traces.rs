@@ -164,7 +164,7 @@ async fn names_that_a_server_does_not_list_are_told_to_nobody() {
     let (server, other) = (script().stdio().await, script().stdio().await);
     let gateway = traced(&telemetry).server("one", &server).server("two", &other).serve().await;
     // One that is asked for alone answers for whatever a client says.
-    let client = Client::http(&format!("{}/s/one", gateway.url())).connect().await;
+    let client = Client::http(format!("{}/s/one", gateway.url())).connect().await;
     client.call_tool("guessed-by-a-client", json!({})).await.error();
     client.call_tool("echo", json!({})).await.result();
     sink.wait_span("a known one", |span| span.is(SpanKind::Client, "tools/call echo")).await;
