@@ -39,6 +39,9 @@ Usage: cargo xtask TASK
   soak --parks [--minutes N | --seconds N] [--seed S]
                         calls that wait for their clients, under random answers, replays, tampering and restarts:
                         none runs twice and none is left; 10 minutes by default
+  soak --cluster [--minutes N | --seconds N] [--clients N]
+                        three replicas on NATS behind a balancer, one of which is killed every 20 s: no call runs
+                        twice and no list goes back; 10 minutes and 3,000 clients by default
   chaos [--minutes N | --seconds N] [--seed S]
                         resets, cuts, stalls, kills and floods between the gateway and servers of others;
                         10 minutes by default
@@ -70,6 +73,7 @@ pub(crate) enum Task {
     Bench { arguments: Vec<String> },
     Soak { arguments: Vec<String> },
     SoakParks { seconds: u64, seed: Option<u64> },
+    SoakCluster { seconds: u64, clients: u64 },
     Chaos { arguments: Vec<String> },
     House,
     Deny,
@@ -121,6 +125,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Wrong> {
         "bench" => Ok(Task::Bench { arguments: rest.to_vec() }),
         "soak" => match rest.split_first() {
             Some((first, rest)) if first == "--parks" => soak_parks(rest),
+            Some((first, rest)) if first == "--cluster" => soak_cluster(rest),
             _ => Ok(Task::Soak { arguments: rest.to_vec() }),
         },
         "chaos" => Ok(Task::Chaos { arguments: rest.to_vec() }),
@@ -189,6 +194,24 @@ fn soak_parks(given: &[String]) -> Result<Task, Wrong> {
         }
     }
     Ok(Task::SoakParks { seconds, seed })
+}
+
+fn soak_cluster(given: &[String]) -> Result<Task, Wrong> {
+    let (mut seconds, mut clients) = (10 * 60, 3000);
+    for (option, value) in pairs(given)? {
+        let number = value.parse::<u64>().map_err(|_| Wrong::BadValue {
+            option: option.to_owned(),
+            value: value.to_owned(),
+            known: "the whole numbers".to_owned(),
+        });
+        match option {
+            "--minutes" => seconds = number? * 60,
+            "--seconds" => seconds = number?,
+            "--clients" => clients = number?,
+            other => return Err(Wrong::UnknownOption(other.to_owned())),
+        }
+    }
+    Ok(Task::SoakCluster { seconds, clients })
 }
 
 fn relevance(given: &[String]) -> Result<Task, Wrong> {
@@ -269,5 +292,7 @@ mod tests {
         let parks = Task::SoakParks { seconds: 120, seed: Some(7) };
         assert_eq!(task("soak --parks --minutes 2 --seed 7"), Ok(parks));
         assert!(matches!(task("soak --parks --seed x"), Err(Wrong::BadValue { .. })));
+        let cluster = Task::SoakCluster { seconds: 60, clients: 30 };
+        assert_eq!(task("soak --cluster --minutes 1 --clients 30"), Ok(cluster));
     }
 }

@@ -108,6 +108,9 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
         Task::Peers => peers::install(&children, &workspace).map(|_| None),
         Task::Bench { arguments } => bench(&children, &workspace, arguments).map(|()| None),
         Task::Soak { arguments } => soak::run(&children, &workspace, arguments).map(|()| None),
+        Task::SoakCluster { seconds, clients } => {
+            soak::cluster(&children, &workspace, *seconds, *clients).map(|()| None)
+        }
         Task::SoakParks { seconds, seed } => soak::parks(&children, &workspace, *seconds, *seed).map(|()| None),
         Task::Chaos { arguments } => {
             let peers = peers::install(&children, &workspace)?;

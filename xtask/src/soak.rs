@@ -40,3 +40,12 @@ pub(crate) fn parks(
     };
     children.run(&storm.deadline(DEADLINE))
 }
+
+/// Replicas that are killed under load. The storm is a test of a few seconds (`crates/tidings/tests/cluster/storm.rs`); here it lasts as long as is
+/// asked for, with as many clients, and needs `nats-server` (`cargo xtask peers`).
+pub(crate) fn cluster(children: &Children, workspace: &Workspace, seconds: u64, clients: u64) -> Result<(), Failure> {
+    let storm = ["test", "-p", "tidings", "--test", "cluster", "storm", "--", "--nocapture"];
+    let storm = workspace.cargo(storm).env("TIDINGS_REQUIRE_NATS", "1").env("TIDINGS_STORM_EVERY", "20");
+    let storm = storm.env("TIDINGS_STORM_SECONDS", seconds.to_string());
+    children.run(&storm.env("TIDINGS_STORM_CLIENTS", clients.to_string()).deadline(DEADLINE))
+}

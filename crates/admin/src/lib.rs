@@ -8,6 +8,7 @@ mod calls;
 mod change_filter;
 mod changes;
 mod clients;
+mod cluster;
 mod connect;
 mod definitions;
 mod entries;

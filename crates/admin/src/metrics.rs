@@ -12,7 +12,7 @@ use tidings_engine::{
 };
 use tidings_proto::ListKind;
 
-use crate::{AdminShared, notify, telemetry};
+use crate::{AdminShared, cluster, notify, telemetry};
 
 /// The version of the format is part of its name.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -27,6 +27,7 @@ pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse 
     clients(&mut text, &admin.gateway.standing_counts());
     notify::measures(&mut text, admin.hooks.as_ref());
     telemetry::measures(&mut text, admin.telemetry.as_ref());
+    cluster::measures(&mut text, &admin.gateway);
     ([(header::CONTENT_TYPE, FORMAT)], text.0)
 }
 

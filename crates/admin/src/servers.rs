@@ -14,7 +14,7 @@ use tidings_inventory::{RegistryEntry, RegistryState};
 use tidings_proto::{ListKind, extensions};
 
 use crate::query_fault::QueryFault;
-use crate::{AdminShared, notify, problem, telemetry};
+use crate::{AdminShared, cluster, notify, problem, telemetry};
 
 /// The words of the states.
 const STATES: [&str; 5] = ["ready", "connecting", "failing", "needs login", "disabled"];
@@ -170,6 +170,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
         "search": admin.search.describe(),
         "notify": notify::describe(admin.hooks.as_ref()),
         "telemetry": telemetry::describe(admin.telemetry.as_ref()),
+        "cluster": cluster::describe(&admin.gateway),
         "audit": admin.audit.as_ref().map(|audit| json!({ "dropped": audit.dropped() })),
     }))
 }
@@ -225,6 +226,7 @@ fn not_running(entry: &RegistryEntry) -> Value {
         "source": entry.origin.as_str(),
         "added_by": entry.added_by,
         "transport": null,
+        "owner": null,
         "era": null,
         "revision": null,
         "tools": 0,
@@ -260,6 +262,7 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
         "source": server.origin.as_str(),
         "added_by": added_by,
         "transport": server.transport,
+        "owner": gateway.owner_of(&server.name),
         "era": server.era().map(|era| era.as_str()),
         "revision": server.revision().map(|revision| revision.as_str()),
         "tools": count(ListKind::Tools),

@@ -191,7 +191,16 @@ pub enum UnrunnablePart {
     /// A webhook where nobody can post.
     #[error("nobody can post to a webhook over stdio; use `tidings serve`, or remove the section")]
     WebhookOnStdio,
-    /// Several processes as one.
-    #[error("this build does not form clusters yet; remove the section")]
-    Cluster,
+    /// Something of the user's where several processes are one.
+    #[error("a cluster has no watches yet; remove this section, or [cluster]")]
+    WatchInCluster,
+    /// Approvals, which each process keeps for itself.
+    #[error("replicas of a cluster do not share approvals yet; remove `approve`, or [cluster]")]
+    ApprovalInCluster,
+    /// Logins, which each process keeps for itself.
+    #[error("replicas of a cluster do not share logins yet; remove `auth`, or [cluster]")]
+    LoginInCluster,
+    /// One client has one process.
+    #[error("one client on stdio needs no cluster; use `tidings serve`, or remove the section")]
+    ClusterOnStdio,
 }

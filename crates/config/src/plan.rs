@@ -28,6 +28,7 @@ use audit::AuditSettings;
 use auth::{AuthSettings, ClusterSettings};
 use gateway::{GatewaySettings, NotificationSettings};
 use limits::LimitSettings;
+use login::LoginSetting;
 use notify::NotifySettings;
 use page::PageSettings;
 use policy::PolicySettings;
@@ -35,7 +36,7 @@ use profile::ClientSettings;
 use quotas::QuotaSettings;
 use registry::RegistrySettings;
 use search::SearchSettings;
-use server::ServerConfig;
+use server::{ApprovalSetting, ServerConfig};
 use telemetry::TelemetrySettings;
 use vault::VaultKey;
 
@@ -101,7 +102,17 @@ impl Config {
             notices.push(ConfigNotice { place, key, part });
         };
         if self.cluster.is_some() {
-            add("cluster".to_owned(), UnrunnablePart::Cluster);
+            for watch in &self.watches {
+                add(key_path("watch", &watch.id), UnrunnablePart::WatchInCluster);
+            }
+            for server in self.servers.iter().filter(|server| server.enabled) {
+                let key = key_path("servers", &server.name);
+                if server.approve != ApprovalSetting::Auto {
+                    add(key, UnrunnablePart::ApprovalInCluster);
+                } else if matches!(server.auth, LoginSetting::As(_)) {
+                    add(key, UnrunnablePart::LoginInCluster);
+                }
+            }
         }
         notices
     }
@@ -117,7 +128,12 @@ impl Config {
                 part: UnrunnablePart::WebhookOnStdio,
             }
         };
-        hooks.map(notice).collect()
+        let cluster = self.cluster.as_ref().map(|_| ConfigNotice {
+            place: self.places.get("cluster").cloned().unwrap_or_default(),
+            key: "cluster".to_owned(),
+            part: UnrunnablePart::ClusterOnStdio,
+        });
+        hooks.map(notice).chain(cluster).collect()
     }
 }
 

@@ -7,6 +7,7 @@ mod cancel_safe;
 mod connections;
 mod credential_end;
 mod endpoint;
+mod forwarded;
 mod guard;
 mod legacy;
 mod modern;
@@ -152,6 +153,7 @@ pub async fn serve(
 ) {
     let places = Connections::new(options.max_connections);
     let endpoint = Arc::new(HttpEndpoint::new(gateway.clone(), options));
+    forwarded::serve(&endpoint);
     let connections = TaskTracker::new();
     let closing = CancellationToken::new();
     // Before the first connection is taken: a client that comes back at once must find its session.
@@ -307,6 +309,7 @@ async fn tls_connection(stream: TcpStream, tls: TlsEntrance, taken: TakenPlace, 
 }
 
 /// What whoever is at the other end of a connection has shown.
+#[derive(Default)]
 struct ShownCredentials {
     certificate: Option<Arc<ClientCertificate>>,
     last_token: LastToken,

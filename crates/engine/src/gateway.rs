@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 mod clients;
+mod fleet;
 mod policy;
 mod resume;
 mod start;
@@ -33,6 +34,7 @@ use crate::client::principal::Principal;
 use crate::client::session::{Caller, ClientSink, ModernCaller, Session};
 use crate::client::sessions::SessionTable;
 use crate::discovery::ListDiscovery;
+use crate::fleet::FleetDesk;
 use crate::lifecycle::ServerLifecycle;
 use crate::lifecycle::change::{ChangeError, OfferReview, Operation, ServerIds};
 use crate::links::in_flight::Cancelled;
@@ -92,7 +94,8 @@ struct Beginning {
 impl Beginning {
     /// Also gives what makes links, which no part but the lifecycle has.
     fn new(start: GatewayStart) -> (Self, LinkConnector) {
-        let GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits, telemetry } = start;
+        let GatewayStart { settings, plans, connector, only_client, journal, audit, policy, limits, telemetry, fleet } =
+            start;
         let external = plans.iter().filter(|plan| !plan.is_built_in()).count();
         // Decided once, at the start: a client that was shown names without prefix must not see them change when a
         // second server comes.
@@ -118,7 +121,7 @@ impl Beginning {
             journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
         }
         let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.start_wait));
-        let runtime = Arc::new(EngineRuntime::new(settings, audit, limits, telemetry));
+        let runtime = Arc::new(EngineRuntime::new(settings, audit, limits, telemetry, fleet.map(FleetDesk::new)));
         let sessions = Arc::new(SessionTable::new(only_client));
         let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
         let (meters, bells) = Default::default();
@@ -175,7 +178,7 @@ impl Beginning {
                 subscriptions,
                 notifier,
                 discovery,
-                sealer: Sealer::new(&self.runtime.settings.seal_key),
+                sealer: self.sealer(),
                 parks: ParkRoom::new(self.runtime.settings.parks),
                 identity,
                 abandoned: Arc::default(),
@@ -183,6 +186,18 @@ impl Beginning {
                 tasks: TaskRoom::new(&self.runtime.settings.seal_key),
             }
         })
+    }
+
+    /// In a cluster a cursor of one replica is good at the others that have the same servers.
+    fn sealer(&self) -> Sealer {
+        let key = &self.runtime.settings.seal_key;
+        match &self.runtime.fleet {
+            None => Sealer::new(key),
+            Some(_) => {
+                let names: Vec<&str> = self.servers.iter().map(|server| server.plan.name.as_str()).collect();
+                Sealer::of_replica(key, &names.join("\0"))
+            }
+        }
     }
 
     fn lifecycle(&self, connector: LinkConnector) -> Arc<ServerLifecycle> {
@@ -223,7 +238,7 @@ impl Gateway {
         for server in lifecycle.pool.servers().iter() {
             runtime.spawn(Arc::clone(&lifecycle).run(Arc::clone(server), None));
         }
-        Self(Arc::new(GatewayParts {
+        let gateway = Self(Arc::new(GatewayParts {
             runtime,
             meters,
             catalogue,
@@ -236,7 +251,9 @@ impl Gateway {
             router: Arc::clone(&lifecycle.router),
             lifecycle,
             started_at: SystemTime::now(),
-        }))
+        }));
+        gateway.join_fleet();
+        gateway
     }
 
     /// What is known about the servers; changes can be awaited.
@@ -251,7 +268,7 @@ impl Gateway {
 
     /// Whether first lists are served without waiting.
     pub fn is_ready(&self) -> bool {
-        !self.0.catalogue.starting()
+        !self.0.catalogue.starting() && self.has_joined_fleet()
     }
 
     /// Waits at least this long, without a timer of its own; for waits that nearly always end otherwise.
@@ -406,6 +423,10 @@ impl Gateway {
         self.0.runtime.tasks.wait().await;
         // Sessions at remote servers are ended last, in requests of their own that no task waits for.
         self.0.lifecycle.connector.goodbyes().await;
+        // Last: whoever claims a server then can be sure that it has ended here.
+        if let Some(fleet) = &self.0.runtime.fleet {
+            fleet.leave().await;
+        }
     }
 
     /// A modern caller. `connection`: the key of the connection on which its ids are unique (stdio); without it the

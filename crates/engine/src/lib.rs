@@ -9,6 +9,7 @@ mod call;
 mod client;
 mod coarse_timer;
 mod discovery;
+mod fleet;
 mod gateway;
 mod lifecycle;
 mod links;
@@ -26,6 +27,9 @@ pub use client::principal::Principal;
 pub use client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaMeasure, QuotaSeat};
 pub use client::session::{Caller, ClientSink, ModernCaller, Session, SessionCaller};
 pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
+pub use fleet::{
+    FleetSettings, FleetShown, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece, ReplicaShown, ReplicaState,
+};
 pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use gateway::{Gateway, GatewayStart};
 pub use lifecycle::change::{ChangeError, OfferReview, Operation, Prefix, Start};

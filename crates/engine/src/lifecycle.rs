@@ -11,6 +11,7 @@ mod link_sink;
 mod own_links;
 mod person_signals;
 mod run;
+mod seat;
 mod startup;
 
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::coarse_timer::CoarseTimer;
+use crate::fleet::FleetDesk;
 use crate::observe::audit::AuditTrail;
 use crate::observe::telemetry::TelemetrySink;
 use crate::plan::Settings;
@@ -27,6 +28,8 @@ pub(crate) struct EngineRuntime {
     pub(crate) limits: Option<Arc<LimitDesk>>,
     /// Who exports traces, if anybody does.
     pub(crate) telemetry: Option<Arc<dyn TelemetrySink>>,
+    /// The other replicas, where there are some.
+    pub(crate) fleet: Option<Arc<FleetDesk>>,
 }
 
 impl EngineRuntime {
@@ -35,6 +38,7 @@ impl EngineRuntime {
         audit: Option<Arc<dyn AuditTrail>>,
         limits: Option<Arc<LimitDesk>>,
         telemetry: Option<Arc<dyn TelemetrySink>>,
+        fleet: Option<Arc<FleetDesk>>,
     ) -> Self {
         Self {
             settings,
@@ -45,6 +49,7 @@ impl EngineRuntime {
             audit,
             limits,
             telemetry,
+            fleet,
         }
     }
 

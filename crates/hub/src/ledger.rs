@@ -312,6 +312,23 @@ impl<V: PartialEq> Ledger<V> {
         done
     }
 
+    /// Some may have listed without the last change of these, and were not told since: everybody is owed them once more. Gives those who
+    /// are owed something by this.
+    pub fn owe_again(&mut self, topics: Topics, at: Instant) -> Vec<FollowerId> {
+        let mut owed = Vec::new();
+        for (id, follower) in &mut self.followers {
+            let again = follower.follows.and(topics);
+            for topic in again.iter().filter(|topic| !follower.owed.contains(*topic)).collect::<Vec<_>>() {
+                follower.owed.insert(topic);
+                follower.since[topic as usize] = Some(OwedSince { signal: None, commit: at });
+            }
+            if !again.is_empty() {
+                owed.push(*id);
+            }
+        }
+        owed
+    }
+
     /// A follower can read a view of its own from now on. The first one it begins with; what differs in a later one it is
     /// owed. Says whether it is owed anything by this.
     pub fn show_own(&mut self, id: FollowerId, at: Instant, digests: ViewDigests) -> bool {

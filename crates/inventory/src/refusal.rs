@@ -226,6 +226,9 @@ impl From<ChangeError> for RegistryRefusal {
             ChangeError::Declined(reason) => Self::Declined { reason },
             ChangeError::Withheld(reason) => Self::Store { reason },
             ChangeError::Stopping => Self::NotRunning,
+            error @ (ChangeError::InCluster | ChangeError::Elsewhere { .. }) => {
+                Self::Declined { reason: error.to_string() }
+            }
         }
     }
 }

@@ -30,6 +30,7 @@ mod random;
 mod received;
 mod record;
 mod revision;
+mod round_robin;
 mod server;
 mod tempdir;
 mod vitals;
@@ -50,6 +51,7 @@ pub use record::{AwaitedRecord, DEADLINE, eventually, within};
 pub use revision::{
     LATEST_LEGACY, LEGACY, MODERN, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28, is_modern,
 };
+pub use round_robin::RoundRobin;
 pub use server::{
     Prompt, Resource, RpcError, ScriptedAnswer, ScriptedCall, ScriptedEntry, ScriptedProcess, Server, ServerBuilder,
     Template, Tool,

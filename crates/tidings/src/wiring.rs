@@ -18,9 +18,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    AccessPolicy, AuditTrail, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements, ListPages,
-    Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace, SealKey, ServerPlan, Settings,
-    Source, TelemetrySink,
+    AccessPolicy, AuditTrail, FleetSettings, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements,
+    ListPages, Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace, SealKey, ServerPlan,
+    Settings, Source, TelemetrySink,
 };
 
 use tidings_builtin::{
@@ -126,6 +126,8 @@ pub(crate) struct PreparedGateway {
     logins: Option<Logins>,
     policy: Option<Arc<AccessPolicy>>,
     telemetry: Option<Arc<dyn TelemetrySink>>,
+    /// Whether it is a replica of the cluster in its configuration.
+    joins: bool,
 }
 
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
@@ -253,6 +255,7 @@ pub(crate) fn prepare(
         logins,
         policy,
         telemetry: None,
+        joins: false,
     })
 }
 
@@ -265,6 +268,22 @@ impl PreparedGateway {
     /// Where traces and measures are sent.
     pub(crate) fn telemetry(&self) -> &tidings_config::TelemetrySettings {
         &self.config.telemetry
+    }
+
+    /// It is a replica of the cluster in its configuration, if there is one: what it seals opens at the others.
+    pub(crate) fn join_cluster(&mut self) -> Result<(), CommandFailure> {
+        let Some(cluster) = &self.config.cluster else { return Ok(()) };
+        if self.registry.state().servers.iter().any(|server| server.origin == Origin::Runtime) {
+            return Err(CommandFailure::Failed(
+                "a cluster has the servers of its configuration files, and this data directory has servers that were added at \
+                 run time; move them to the file of every replica, or give this one another directory with --data DIR"
+                    .to_owned(),
+            ));
+        }
+        let secret = cluster.secrets.first().map(String::as_str).unwrap_or_default();
+        self.seal_key = SealKey::new(blake3::derive_key("tidings 2026-11 states of a cluster", secret.as_bytes()));
+        self.joins = true;
+        Ok(())
     }
 
     /// Somebody exports traces.
@@ -368,6 +387,8 @@ impl PreparedGateway {
         settings.pages.longest_bound = self.longest_bound_page;
         let (connector, policy, limits) = (self.connector, self.policy, self.planner.limits.clone());
         let telemetry = self.telemetry;
+        // One client on stdio, or a command, has no replicas.
+        let fleet = self.config.cluster.as_ref().filter(|_| self.joins).map(fleet_settings);
         let gateway = Gateway::start(GatewayStart {
             settings,
             plans,
@@ -378,6 +399,7 @@ impl PreparedGateway {
             policy,
             limits,
             telemetry,
+            fleet,
         });
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
@@ -403,6 +425,16 @@ impl PreparedGateway {
         }
         gateway.accompany(Arc::clone(&self.planner.locks).follow(gateway.clone(), gateway.draining()));
         gateway
+    }
+}
+
+fn fleet_settings(cluster: &tidings_config::ClusterSettings) -> FleetSettings {
+    FleetSettings {
+        nats: cluster.nats.clone(),
+        name: cluster.name.clone(),
+        secrets: cluster.secrets.iter().map(|secret| secret.clone().into_bytes()).collect(),
+        replica: cluster.replica.clone(),
+        copies: cluster.copies,
     }
 }
 

@@ -127,10 +127,7 @@ pub(crate) async fn probe(link: &dyn Link, introduction: &OwnIntroduction) -> Re
 }
 
 /// The modern introduction, when the era is known.
-pub(crate) async fn introduce_modern(
-    link: &dyn Link,
-    introduction: &OwnIntroduction,
-) -> Result<ServerHello, LinkError> {
+pub async fn introduce_modern(link: &dyn Link, introduction: &OwnIntroduction) -> Result<ServerHello, LinkError> {
     // Twice: the first may be refused for its version though the list of versions has it.
     for id in MODERN_IDS {
         let frame = fits(introduction.within(link.call(discover(id, introduction)).answer()).await?)?;

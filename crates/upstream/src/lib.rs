@@ -35,7 +35,7 @@ pub use credential::{
 };
 pub use environment::InheritEnv;
 pub use error::LinkError;
-pub use handshake::{OwnIntroduction, ServerHello};
+pub use handshake::{OwnIntroduction, ServerHello, introduce_modern};
 pub use http::{HttpBody, HttpClient, NetworkReach, is_public};
 pub use link::{Link, MessageSink, OutgoingRequest, SharedLink};
 pub use log_budget::{LineAdmission, LogBudget};

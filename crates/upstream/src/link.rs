@@ -31,6 +31,12 @@ pub trait Link: Send + Sync + 'static {
     /// Sends a request. Dropping the stream forgets the call: later answers are discarded.
     fn call(&self, request: OutgoingRequest) -> CallStream;
 
+    /// As [`Link::call`], for somebody: where the other end is another replica, it is told who asks. `asker` is called only there.
+    fn call_for(&self, request: OutgoingRequest, asker: &dyn Fn() -> Bytes) -> CallStream {
+        let _ = asker;
+        self.call(request)
+    }
+
     /// Tells the server that a call is no longer wanted. The stream must be dropped as well.
     fn cancel(&self, id: u64, reason: Option<&str>);
 

@@ -97,6 +97,12 @@ pub enum ConfigFault {
     BadDigest,
     /// Not a key of 32 bytes in hexadecimal.
     BadKey,
+    /// Not the URL of a NATS server.
+    BadNats,
+    /// A secret of a cluster that is too short.
+    ShortSecret,
+    /// A name of a cluster that can not be part of a subject.
+    BadClusterName,
     /// Not a secret as Standard Webhooks writes them.
     BadSecret,
     /// Not a bound on versions.
@@ -255,6 +261,9 @@ impl fmt::Display for ConfigFault {
                 write!(f, "expected 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")
             }
             Self::BadKey => write!(f, "expected 64 hexadecimal digits, as `openssl rand -hex 32` prints them"),
+            Self::BadNats => write!(f, "expected URLs that begin with nats:// or tls://"),
+            Self::ShortSecret => write!(f, "expected 32 characters or more, as `openssl rand -hex 32` prints them"),
+            Self::BadClusterName => write!(f, "expected letters, digits, - and _"),
             Self::BadSecret => write!(
                 f,
                 "expected \"whsec_\" and 24 to 64 bytes in base64, as `echo whsec_$(openssl rand -base64 32)` prints them"

@@ -131,12 +131,25 @@ pub struct PeopleSettings {
 /// `[cluster]`: other processes that serve the same clients.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// The URL of the NATS server.
-    pub nats: String,
+    /// The URLs of NATS servers.
+    pub nats: Vec<String>,
+    /// The name of the cluster.
+    pub name: String,
+    /// The secrets of the cluster; the first seals, all open.
+    pub secrets: Vec<String>,
+    /// The name of this replica.
+    pub replica: String,
+    /// How many NATS servers keep each stream.
+    pub copies: usize,
 }
 
 impl fmt::Debug for ClusterSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterSettings").field("nats", &without_secrets(&self.nats)).finish()
+        let nats: Vec<_> = self.nats.iter().map(|server| without_secrets(server)).collect();
+        f.debug_struct("ClusterSettings")
+            .field("nats", &nats)
+            .field("name", &self.name)
+            .field("replica", &self.replica)
+            .finish_non_exhaustive()
     }
 }

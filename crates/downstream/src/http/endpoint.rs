@@ -80,7 +80,8 @@ pub(super) struct ReceivedRequest<'h> {
 
 impl HttpEndpoint {
     pub(super) fn new(gateway: Gateway, options: EndpointOptions) -> Self {
-        let sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
+        let mut sessions = HttpSessions::new(options.max_sessions, options.kept_bytes);
+        sessions.home = gateway.session_home();
         let waiting = ArchivedSessions::new(options.archive.clone(), sessions.bell());
         let sse = SseSessions::default();
         let endpoint = Self { gateway, options, sessions, sse, waiting, tasks: TaskTracker::new() };
@@ -168,6 +169,10 @@ impl HttpEndpoint {
         };
         let received = ReceivedRequest::new(&parts.headers, &principal);
         let response = match parts.method {
+            _ if self.home_elsewhere(&received).is_some() => {
+                let home = self.home_elsewhere(&received).unwrap_or_default();
+                self.forward(home, (&parts.method, parts.uri.path()), &received, incoming).await
+            }
             Verb::POST => self.post(&received, incoming).await,
             // The modern era has neither streams to attach to nor sessions to end.
             Verb::GET | Verb::DELETE if received.claims_modern() => not_allowed("POST"),
@@ -196,6 +201,15 @@ impl HttpEndpoint {
             Ok(bytes) => bytes,
             Err(fault) => return self.refuse_body(fault, incoming),
         };
+        self.take_message(received, bytes).await
+    }
+
+    /// A message that was read as a whole.
+    pub(super) async fn take_message(
+        self: &Arc<Self>,
+        received: &ReceivedRequest<'_>,
+        bytes: bytes::Bytes,
+    ) -> Response<Body> {
         match IncomingMessage::parse(bytes, &LIMITS) {
             // A JSON-RPC error in the body, too: clients log it, and some read nothing else.
             Err(error) => body::json(400, malformed(&error).into()),
@@ -349,7 +363,7 @@ impl<'h> ReceivedRequest<'h> {
     }
 
     /// Whether the version header is that of the modern era, or of a later one.
-    fn claims_modern(&self) -> bool {
+    pub(super) fn claims_modern(&self) -> bool {
         self.version.is_some_and(admission::is_modern_version)
     }
 }

@@ -215,6 +215,8 @@ pub(super) struct HttpSessions {
     /// Of all sessions: rings when there is something to write.
     bell: ArchiveBell,
     epoch: Instant,
+    /// The process of a cluster that they live in: it stands in their ids.
+    pub(super) home: Option<u64>,
 }
 
 /// Why there is no room for a session.
@@ -248,6 +250,7 @@ impl HttpSessions {
             retention: AnswerRetention::new(kept),
             bell: ArchiveBell::default(),
             epoch: Instant::now(),
+            home: None,
         }
     }
 
@@ -267,7 +270,10 @@ impl HttpSessions {
 
     /// Adds a session under a new id, unless there are too many and all are in use.
     pub(super) fn add(&self, session: &Arc<HttpSession>) -> Result<EnteredSession, NoRoom> {
-        let id = random_id().ok_or(NoRoom::NoId)?;
+        let mut id = random_id().ok_or(NoRoom::NoId)?;
+        if let Some(home) = self.home {
+            id.push_str(&format!("{home:016x}"));
+        }
         let displaced = self.enter(id.clone(), session)?;
         Ok(EnteredSession { id, displaced })
     }

@@ -179,6 +179,9 @@ impl RequestRouter {
         // Refused before anything is waited for: a gateway that asks itself would wait for its own answer.
         let gateways = self.pool.asking_gateways(frame)?;
         self.wait_started(principal).await;
+        if let Some(fleet) = &self.runtime.fleet {
+            fleet.read().await;
+        }
         let catalogue = self.catalogue.current();
         let alone = self.speaks_for_itself(&catalogue, principal);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
@@ -237,6 +240,11 @@ impl RequestRouter {
         if self.catalogue.starting() {
             self.wait_started(caller.principal()).await;
         }
+        // In a cluster: nothing older than what the client may have been told by another replica.
+        let confirmed = match &self.runtime.fleet {
+            None => true,
+            Some(fleet) => fleet.read().await,
+        };
         if let Caller::Legacy(session) = caller {
             // Before the list is read: a change between the two must be owed.
             self.notifier.follow_before_listing(session);
@@ -278,7 +286,7 @@ impl RequestRouter {
         if revision.era() == Era::Modern {
             // What some may see and others not is kept for nobody else.
             let scope = if listing.public && caller.principal().is_anybody() { "public" } else { "private" };
-            let ttl_ms = self.still_fresh(&snapshot, kind, listing.ttl_ms);
+            let ttl_ms = if confirmed { self.still_fresh(&snapshot, kind, listing.ttl_ms) } else { 0 };
             let hints = format!(r#""resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}","#);
             out.put_slice(hints.as_bytes());
         }

@@ -301,6 +301,10 @@ impl RequestRouter {
             return Ok(routed);
         }
         // Last, because it makes a server list: not every server announces that it has something new.
+        if let Some(fleet) = &self.runtime.fleet {
+            // Another replica may have told of it.
+            fleet.read().await;
+        }
         self.discovery.look_for_unlisted(viewer, wanted.kind(), wanted.name.as_str()).await;
         look_up_now().ok_or_else(|| self.departed(viewer, wanted).unwrap_or_else(|| wanted.unknown()))
     }

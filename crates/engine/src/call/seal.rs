@@ -25,6 +25,7 @@ const CURSOR: &str = "c1.";
 /// Which key sealed it. There is one of each kind at a time; another number would be another way to make it.
 const KEY_ID: u8 = 1;
 /// What the key of states is derived for.
+const CURSOR_PURPOSE: &str = "tidings 2026-11 cursor of a cluster";
 const STATE_PURPOSE: &str = "tidings 2026-11 state of a request of several rounds";
 
 pub(crate) struct Sealer {
@@ -113,10 +114,15 @@ impl Sealer {
         Self::with_clock(key, SystemTime::now)
     }
 
+    /// One of several processes with the same key, for which cursors of the others are good. `servers`: what their places in lists go by.
+    pub(crate) fn of_replica(key: &SealKey, servers: &str) -> Self {
+        let mut secret = key.secret().to_vec();
+        secret.extend_from_slice(servers.as_bytes());
+        let cursors = blake3::derive_key(CURSOR_PURPOSE, &secret);
+        Self { cursors: aead(&cursors), ..Self::new(key) }
+    }
+
     fn with_clock(key: &SealKey, clock: fn() -> SystemTime) -> Self {
-        let aead = |secret: &[u8; 32]| {
-            LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, secret).expect("the key has the right length"))
-        };
         let mut replica = [0; 8];
         // Without random numbers no key can be made, and nothing else in the process would be safe either.
         getrandom::fill(&mut replica).expect("the system has random numbers");
@@ -196,6 +202,10 @@ impl Sealer {
     fn now(&self) -> u64 {
         (self.clock)().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
     }
+}
+
+fn aead(secret: &[u8; 32]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, secret).expect("the key has the right length"))
 }
 
 fn seal(key: &LessSafeKey, mark: &str, mut payload: Vec<u8>, binding: &[u8]) -> String {

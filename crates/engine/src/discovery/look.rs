@@ -12,6 +12,8 @@ use tidings_upstream::{LinkError, ServerHello};
 
 use crate::discovery::ListDiscovery;
 use crate::discovery::lister::{LIST_BUDGET, Lister};
+use crate::fleet::desk::OfferOutcome;
+use crate::fleet::offer_form;
 use crate::links::link_watch::trouble_of;
 use crate::links::live_link::LiveLink;
 use crate::observe::change_spans::LookSpan;
@@ -63,6 +65,16 @@ impl Server {
         let differs = |(old, new): (&OfferList, &OfferList)| !old.says_the_same(new) || !old.has_same_details(new);
         // The first look is committed also when nothing differs: the commit marks the server as ready.
         if first || before.iter().zip(&*lists).any(differs) {
+            if let Some(fleet) = discovery.runtime.fleet.as_ref().filter(|_| self.is_placed()) {
+                let Some((record, content)) = offer_form::write(&live.hello, lists) else {
+                    return Err(LinkError::Protocol("lists what is no JSON".into()));
+                };
+                match fleet.offer(&self.plan.name, record, content).await {
+                    // All replicas have it, this one too: it only has to count as ready.
+                    OfferOutcome::Same | OfferOutcome::Committed => {}
+                    OfferOutcome::Lost => return Ok(()),
+                }
+            }
             let (offer, hello) = (self.offer(live, lists.clone()), Arc::clone(&live.hello));
             discovery.publish(self, offer, hello, &occasion, within.as_ref());
         }
@@ -230,15 +242,20 @@ impl Server {
 
     /// Everything it offers over a link. Whoever shows it to clients screens it first.
     pub(crate) fn offer(&self, live: &LiveLink, lists: [OfferList; 4]) -> ServerOffer {
+        self.offer_of(&live.hello, lists)
+    }
+
+    /// The same, for what was found over a link of another replica.
+    pub(crate) fn offer_of(&self, hello: &ServerHello, lists: [OfferList; 4]) -> ServerOffer {
         ServerOffer {
             server: self.id,
             name: self.plan.name.as_str().into(),
-            about: about(&live.hello),
+            about: about(hello),
             prefix: self.plan.name_prefix.as_str().into(),
             bare: self.bare,
             uris: self.uris.clone(),
-            era: live.hello.revision.era(),
-            makes_tasks: task::declares_extension(&live.hello.capabilities),
+            era: hello.revision.era(),
+            makes_tasks: task::declares_extension(&hello.capabilities),
             current: true,
             listed: self.plan.listed,
             exposure: self.plan.exposure(),

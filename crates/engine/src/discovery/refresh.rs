@@ -90,8 +90,8 @@ impl Server {
 
     /// A client asks for a list: what it has to wait for, if that is not known to be current.
     fn ask(&self, kind: ListKind) -> Option<ListWait> {
-        // Without a link there is nothing to wait for; what was known last is served.
-        let live = self.live()?;
+        // Without a link there is nothing to wait for; what was known last is served. What another replica runs is looked at there.
+        let live = self.live().filter(|_| !self.is_elsewhere())?;
         let topic = Topic::of(kind);
         // On a pipe of the old era the signal comes before the answer. Over HTTP it has a stream of its own; and in the new
         // era a server may agree to announce what it then announces only to clients of the old one.
@@ -121,7 +121,7 @@ impl Server {
     /// A client names something of this server that it has not listed.
     fn missed(&self, kind: ListKind) -> Option<ListWait> {
         // Those in the process announce everything in time; without a link there is nobody to ask.
-        self.live().filter(|_| matches!(self.plan.source, Source::Remote(_)))?;
+        self.live().filter(|_| matches!(self.plan.source, Source::Remote(_)) && !self.is_elsewhere())?;
         let wait = self.refresh().missed(kind, Instant::now());
         if wait.is_some() {
             self.wake();

@@ -7,6 +7,7 @@ use tidings_hub::policy::AccessPolicy;
 use tidings_proto::Era;
 use tidings_upstream::LinkConnector;
 
+use crate::fleet::FleetSettings;
 use crate::observe::audit::AuditTrail;
 use crate::observe::journal::Journal;
 use crate::observe::telemetry::TelemetrySink;
@@ -33,12 +34,14 @@ pub struct GatewayStart {
     pub limits: Option<Arc<LimitDesk>>,
     /// Is told of every span, where somebody exports traces.
     pub telemetry: Option<Arc<dyn TelemetrySink>>,
+    /// The cluster that this gateway is a replica of.
+    pub fleet: Option<FleetSettings>,
 }
 
 impl GatewayStart {
     /// A start for any number of clients, of which nobody is told.
     pub fn new(settings: Settings, plans: Vec<ServerPlan>, connector: LinkConnector) -> Self {
-        let (only_client, journal, audit, policy, limits, telemetry) = Default::default();
-        Self { settings, plans, connector, only_client, journal, audit, policy, limits, telemetry }
+        let (only_client, journal, audit, policy, limits, telemetry, fleet) = Default::default();
+        Self { settings, plans, connector, only_client, journal, audit, policy, limits, telemetry, fleet }
     }
 }

@@ -14,6 +14,7 @@ use tidings_upstream::{LinkError, PullProgress};
 use tokio_util::sync::CancellationToken;
 
 use super::ServerLifecycle;
+use crate::fleet::FleetSeat;
 use crate::observe::audit::AuditedDecision;
 use crate::plan::{ServerPlan, Source};
 use crate::servers::presence::Removal;
@@ -65,11 +66,25 @@ pub enum ChangeError {
         /// The name that stands twice.
         name: String,
     },
+    /// The set of servers of a cluster is that of the files of its replicas.
+    #[error(
+        "the servers of a cluster do not change while it runs; change the configuration file of every replica and restart them \
+         one after the other"
+    )]
+    InCluster,
     /// There is no such server.
     #[error("there is no server \"{name}\"")]
     Unknown {
         /// The name that was asked for.
         name: String,
+    },
+    /// Another replica runs it.
+    #[error("server \"{name}\" is run by replica \"{replica}\"; restart it there")]
+    Elsewhere {
+        /// The configured name of the server.
+        name: String,
+        /// Who runs it.
+        replica: String,
     },
     /// Its public names could not be told from another's.
     #[error(
@@ -190,6 +205,9 @@ impl ServerLifecycle {
         review: impl AsyncFnOnce(Vec<OfferReview>) -> Result<(), ChangeError>,
         keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
+        if self.runtime.fleet.is_some() {
+            return Err(ChangeError::InCluster);
+        }
         let decided = decision(&operations);
         let mut transaction = {
             // Only for the plan; the start below may take a minute and holds no lock (edges F4).
@@ -267,6 +285,11 @@ impl ServerLifecycle {
             servers.named(name, false).or_else(|| servers.named(name, true)).cloned()
         };
         let server = server.ok_or_else(|| ChangeError::Unknown { name: name.to_owned() })?;
+        if server.is_elsewhere() {
+            let owner = self.runtime.fleet.as_ref().map(|fleet| fleet.seat_of(name));
+            let Some(FleetSeat::Elsewhere(replica, _)) = owner else { return Err(ChangeError::InCluster) };
+            return Err(ChangeError::Elsewhere { name: name.to_owned(), replica: replica.name.as_str().to_owned() });
+        }
         let limit = self.runtime.settings.start_timeout;
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(limit, server.presence.ask_restart()) => outcome,

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::ServerLifecycle;
 use super::link_sink::LinkSink;
 use crate::call::RequestRouter;
+use crate::fleet::forward_link;
 use crate::links::link_watch::LinkWatch;
 use crate::links::live_link::{LinkUser, LiveLink};
 use crate::links::told_level::LinkAudience;
@@ -88,8 +89,13 @@ impl ServerLifecycle {
             *made.lock() = Some((Arc::clone(&sink), end));
             sink
         };
-        let ConnectedLink { link, hello } = match &server.plan.source {
-            Source::Remote(spec) => {
+        let elsewhere = self.runtime.fleet.as_ref().filter(|_| user.is_everybody() && server.is_elsewhere());
+        let ConnectedLink { link, hello } = match (&server.plan.source, elsewhere) {
+            (_, Some(fleet)) => {
+                let version = self.runtime.settings.version;
+                forward_link::connect(fleet, &server.plan.name, make_sink(), version).await?
+            }
+            (Source::Remote(spec), None) => {
                 let manners = *server.links.manners();
                 let mut introduction = self.introduction(&user, deadline);
                 introduction.is_legacy = manners.is_legacy;
@@ -102,8 +108,8 @@ impl ServerLifecycle {
                 let spec = personal.as_ref().unwrap_or(spec);
                 self.connector.connect(spec, known, &introduction, &make_sink).await?
             }
-            Source::Local(local) => local.connect(make_sink(), self.surroundings_of(server, &user)),
-            Source::Unready(unready) => {
+            (Source::Local(local), None) => local.connect(make_sink(), self.surroundings_of(server, &user)),
+            (Source::Unready(unready), None) => {
                 let local = unready.try_again().map_err(|reason| LinkError::Unusable(reason.to_string()))?;
                 local.connect(make_sink(), self.surroundings_of(server, &user))
             }

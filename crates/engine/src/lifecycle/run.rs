@@ -24,6 +24,11 @@ impl ServerLifecycle {
     pub(crate) async fn run(self: Arc<Self>, server: Arc<Server>, mut startup: Option<Result<Startup, LinkError>>) {
         let presence = &server.presence;
         loop {
+            let seat = tokio::select! {
+                seat = self.seated(&server) => seat,
+                () = presence.gone.cancelled() => break,
+                () = self.runtime.stop.cancelled() => break,
+            };
             if startup.is_none() {
                 // Not for the first link of a server that was added: its remarks were made during the start.
                 server.remarks.clear();
@@ -32,6 +37,10 @@ impl ServerLifecycle {
             self.carry_out_what_is_shown(&server);
             let error = tokio::select! {
                 error = self.live_once(&server, startup.take()) => error,
+                () = self.moved(&server, seat.as_ref()) => {
+                    self.move_now(&server).await;
+                    continue;
+                }
                 () = presence.restart_asked() => {
                     self.restart_now(&server).await;
                     continue;
@@ -62,6 +71,7 @@ impl ServerLifecycle {
             presence.settle_restart(Err(&error));
             tokio::select! {
                 () = connect_due(&server), if !needs_login => {}
+                () = self.moved(&server, seat.as_ref()) => self.move_now(&server).await,
                 () = presence.restart_asked() => self.restart_now(&server).await,
                 () = presence.gone.cancelled() => break,
                 () = self.runtime.stop.cancelled() => break,
@@ -136,6 +146,9 @@ impl ServerLifecycle {
     }
 
     async fn serve(self: &Arc<Self>, server: &Arc<Server>, live: &LiveLink, opened: Option<Opened>) -> LinkError {
+        if server.is_elsewhere() {
+            return self.serve_elsewhere(server, live).await;
+        }
         let mut first = opened.is_none();
         let Opened { mut signals, mut lists, mut schedule } = match opened {
             Some(opened) => opened,

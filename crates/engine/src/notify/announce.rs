@@ -241,6 +241,17 @@ impl ListNotifier {
         Committed { own: own.into_iter().filter_map(session).collect(), has_own_listens, number }
     }
 
+    /// Lists may have been answered elsewhere without their last change: whoever follows them is told once more.
+    pub(crate) fn owe_again(&self, topics: Topics) {
+        let bells = {
+            let mut announcements = self.announcements();
+            let owed = announcements.ledger.owe_again(topics, Instant::now());
+            self.note_owed(&announcements, &owed);
+            self.bells.of(&owed)
+        };
+        bells.iter().for_each(FollowerBell::ring);
+    }
+
     /// The signals of a server are quiet: what was held for them is told now. One that nobody sees has signalled nothing: what is held
     /// under its id is for whoever has its place.
     pub(crate) fn release_notices(&self, server: &Server) {

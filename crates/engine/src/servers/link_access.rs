@@ -245,7 +245,8 @@ impl ServerPool {
     /// Begins an attempt, unless another did meanwhile. Gives the time until which calls wait for it.
     fn begin_companion(&self, server: &Arc<Server>) -> Option<Instant> {
         // Whoever has configured an era gets that one and no other.
-        let possible = matches!(&server.plan.source, Source::Remote(spec) if spec.era == EraChoice::Auto);
+        let possible = matches!(&server.plan.source, Source::Remote(spec) if spec.era == EraChoice::Auto)
+            && !server.is_elsewhere();
         let mut until = None;
         let mut begun = None;
         // Decided under the lock of the channel: of many calls that come at once, one begins the attempt.

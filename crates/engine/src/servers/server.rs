@@ -4,7 +4,7 @@
 //! own, which are leaves: nothing else is taken under them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidings_hub::catalogue::{RuledServer, ServerOffer};
@@ -54,6 +54,8 @@ pub(crate) struct Server {
     pub(crate) presence: Presence,
     /// If it is a gateway: its id and those of the gateways behind it.
     pub(crate) gateways: Lock<Vec<String>>,
+    /// Another replica of a cluster runs it, and its link leads there.
+    pub(crate) elsewhere: AtomicBool,
 }
 
 /// How current what is known of a server's lists is.
@@ -115,7 +117,18 @@ impl Server {
             log_budget: Arc::new(LogBudget::new(LOGGED)),
             presence: Presence::default(),
             gateways: Lock::default(),
+            elsewhere: AtomicBool::new(false),
         }
+    }
+
+    /// Whether one replica of a cluster runs it for all. What is part of the program runs in each.
+    pub(crate) fn is_placed(&self) -> bool {
+        !self.plan.is_built_in()
+    }
+
+    /// Whether another replica runs it.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.elsewhere.load(Ordering::Relaxed)
     }
 
     /// The link for everybody, if it is up.

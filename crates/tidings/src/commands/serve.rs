@@ -112,6 +112,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let notify = OutboundHooks::new(log.clone(), OutboundTable::new(&store));
     inputs.notify = Some(notify.clone());
     let mut prepared = wiring::prepare(cli, inputs, Some(&data))?;
+    prepared.join_cluster()?;
     let telemetry = telemetry::start(prepared.telemetry());
     prepared.trace(telemetry.as_ref());
     let (search, registry, demo) = (prepared.search(), prepared.registry(), prepared.demo());

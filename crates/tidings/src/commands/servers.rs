@@ -120,6 +120,7 @@ fn counts(row: &Value) -> String {
         there.push(format!("{held} held: tidings approvals"));
     }
     there.extend(people(row));
+    there.extend(row["owner"].as_str().map(|owner| format!("run by {}", harmless(owner))));
     if there.is_empty() && row["state"] == "ready" { "offers nothing".to_owned() } else { there.join(", ") }
 }
 

@@ -62,6 +62,7 @@ pub(super) async fn run(cli: &Cli, as_json: bool) -> Result<(), CommandFailure> 
     }
     print_telemetry(&status["telemetry"]);
     status["notify"].as_array().into_iter().flatten().for_each(print_notify);
+    print_cluster(&status["cluster"]);
     println!("  configuration  {}", text("config").unwrap_or("none"));
     if let Some(error) = text("config_error") {
         println!("\nThe configuration file has errors, so the one before is in use:\n{error}");
@@ -82,6 +83,29 @@ fn print_telemetry(telemetry: &Value) {
             println!("  telemetry      {}: {} spans sent{dropped}", line("endpoint"), telemetry["exported"])
         }
         Some(_) => println!("  telemetry      {} takes nothing{dropped}: {}", line("endpoint"), line("error")),
+    }
+}
+
+/// The replicas, where there may be several.
+fn print_cluster(cluster: &Value) {
+    let Some(replicas) = cluster["replicas"].as_array() else { return };
+    let line = |value: &Value| crate::plain_text::line(value.as_str().unwrap_or_default());
+    println!("  cluster        {}: {} replicas, {} entries", line(&cluster["name"]), replicas.len(), cluster["head"]);
+    for replica in replicas {
+        let this = if replica["is_this"] == true { " (this one)" } else { "" };
+        let config = if replica["has_config"] == false { ", another configuration than most" } else { "" };
+        let servers: Vec<String> = replica["servers"].as_array().into_iter().flatten().map(line).collect();
+        let servers = if servers.is_empty() { "none".to_owned() } else { servers.join(", ") };
+        println!(
+            "    {}{this}: {}, applied {} of {}{config}; runs {servers}",
+            line(&replica["name"]),
+            line(&replica["state"]),
+            replica["applied"],
+            cluster["head"],
+        );
+    }
+    if let Some(trouble) = cluster["trouble"].as_str() {
+        println!("    trouble: {}", crate::plain_text::line(trouble));
     }
 }
 

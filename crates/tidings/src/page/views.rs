@@ -124,7 +124,11 @@ pub(super) fn servers(page: &PageServer, described: &[Value], mut calls: RecentC
             state: text("state"),
             is_ours: !matches!(server["source"].as_str(), Some("built-in" | "built_in" | "builtin")),
             source: text("source"),
-            transport: text("transport"),
+            // In a cluster, also where it runs.
+            transport: match server["owner"].as_str() {
+                Some(owner) => format!("{} at {owner}", text("transport")),
+                None => text("transport"),
+            },
             revision: text("revision"),
             counts: [count("tools"), count("prompts"), count("resources") + count("resource_templates")],
             since: server["since"].as_i64().and_then(|since| Timestamp::from_second(since).ok()),

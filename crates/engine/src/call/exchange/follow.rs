@@ -68,6 +68,10 @@ impl Exchange {
         })?;
         // What comes before the servers have settled is no change.
         self.router.catalogue.wait_settled().await;
+        if let Some(fleet) = &self.router.runtime.fleet {
+            // Before the baseline: what the client was told elsewhere is in it.
+            fleet.read().await;
+        }
         let topics = self.router.notifier.announced_to(&self.caller, announce::wanted(&self.frame));
         let (view_key, capabilities) = (self.caller.view_key(), self.caller.capabilities(&self.frame));
         let mut listening = self.router.discovery.listen(self.caller.viewer(), view_key, topics, &capabilities).await;

@@ -204,6 +204,21 @@ impl Exchange {
         PublicName::new(&*name.unwrap_or_default())
     }
 
+    /// What the state of a park is bound to. In a cluster the client may come back by another replica, for which the server is alone: then
+    /// it is the server and its own name that both know.
+    fn park_name(&self) -> PublicName {
+        let routed = self
+            .router
+            .runtime
+            .fleet
+            .as_ref()
+            .and_then(|_| self.router.route_now(&self.caller, &self.frame, self.method));
+        match routed {
+            Some(routed) => PublicName::new(format!("{}\n{}", routed.server.plan.name, routed.target.local.as_str())),
+            None => self.asked_name(),
+        }
+    }
+
     /// Asked before the call is begun at once, on the path of every call.
     pub(super) fn may_be_retry_of_park(&self) -> bool {
         self.caller.era() == Era::Modern
@@ -216,11 +231,16 @@ impl Exchange {
             return None;
         }
         let state = self.frame.param_str(&["requestState"])?;
-        let Ok(OpenedState::Park { park, round, is_late }) =
-            self.router.sealer.open_state(&state, &self.binding(&self.asked_name()))
-        else {
-            return None;
+        let open = |state: &str, name: PublicName| self.router.sealer.open_state(state, &self.binding(&name)).ok();
+        let opened = match &self.router.runtime.fleet {
+            None => open(&state, self.asked_name()),
+            // What another replica put around the state of this one.
+            Some(_) => open(&state, self.park_name()).or_else(|| match open(&state, self.asked_name())? {
+                OpenedState::Wrap { inner, .. } => open(&inner, self.park_name()),
+                OpenedState::Park { .. } => None,
+            }),
         };
+        let Some(OpenedState::Park { park, round, is_late }) = opened else { return None };
         let responses = self.input_responses();
         Some(self.router.take_seat(park, &self.caller.principal().name, round, is_late, &responses))
     }
@@ -264,7 +284,7 @@ impl Exchange {
                 let now = Instant::now();
                 let times =
                     ParkTimes { due: due.saturating_duration_since(now), kept: kept.saturating_duration_since(now) };
-                let name = self.asked_name();
+                let name = self.park_name();
                 let state = self.router.sealer.seal_park(park, round, times, &self.binding(&name));
                 let requests: Vec<String> = requests
                     .iter()

@@ -18,6 +18,7 @@ use super::{Calling, Exchange, Repetition, Reply, Stage, followed_task};
 use crate::call::routing::{Routed, headers_of};
 use crate::call::skills::SkillsPage;
 use crate::client::session::Caller;
+use crate::fleet;
 use crate::links::live_link::LiveLink;
 use crate::plan::CallChannel;
 
@@ -143,7 +144,8 @@ impl Exchange {
         };
         // Under the waiter's lock: a cancellation comes either before this, and nothing is sent, or after it, and finds
         // a call to cancel (edges G13).
-        let Some(events) = self.waiter.send(|| live.link.call(outgoing)) else {
+        let Some(events) = self.waiter.send(|| live.link.call_for(outgoing, &|| fleet::vouch(self.caller.principal())))
+        else {
             self.router.links.in_flight.finish(*call);
             return Some(Reply::Cancelled);
         };

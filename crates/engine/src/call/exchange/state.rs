@@ -35,6 +35,8 @@ impl Exchange {
             .ok_or_else(|| RequestRefusal::InvalidParams("params.requestState must be a string".into()))?;
         let opened = match self.router.sealer.open_state(&sealed, &self.binding(&routed.exposed)) {
             Ok(opened) => opened,
+            // A call that waits at the replica that runs the server: that one knows the state.
+            Err(_) if routed.server.is_elsewhere() && Sealer::looks_like_state(self.frame.raw(at)) => return Ok(None),
             // It may be the own state of the server that is alone; whoever is called in the place of this one will know. One of ours is
             // not: a call that waited and is gone must not run a second time.
             Err(_)
@@ -52,6 +54,10 @@ impl Exchange {
             OpenedState::Park { .. } => return Err(RequestRefusal::ParkLost),
         };
         if server == routed.server.plan.name {
+            if to == Era::Legacy && self.router.runtime.fleet.is_some() {
+                // What another replica put around the state of a call that waited here, and is gone: it must not run a second time.
+                return Err(RequestRefusal::ParkLost);
+            }
             return Ok(Some(Some(inner)));
         }
         match routed.server.plan.source {

@@ -1,0 +1,254 @@
+//! What the rest of the engine sees of the fleet: who owns a server, whether a list may be answered, and how something is written or forwarded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tidings_hub::fleet::entry::OfferRecord;
+use tidings_hub::fleet::frames::{ExchangeId, NumberedItem};
+use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
+use tidings_sync::Lock;
+use tidings_upstream::CallQueue;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::shown::{FleetCounts, FleetShown};
+
+/// How many wishes may wait for the driver. Whoever finds it full is answered as if the bus were gone.
+const WAITING: usize = 4096;
+
+/// Where the bus is, and as whom this replica speaks on it.
+#[derive(Clone)]
+pub struct FleetSettings {
+    /// The servers of NATS.
+    pub nats: Vec<String>,
+    /// The name of the cluster.
+    pub name: String,
+    /// The secrets; the first seals, all open.
+    pub secrets: Vec<Vec<u8>>,
+    /// The name of this replica.
+    pub replica: String,
+    /// How many servers of NATS keep each stream.
+    pub copies: usize,
+}
+
+impl std::fmt::Debug for FleetSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FleetSettings")
+            .field("name", &self.name)
+            .field("replica", &self.replica)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who runs a server, as far as is known here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FleetSeat {
+    /// Nobody, or it is not known yet.
+    #[default]
+    Nobody,
+    /// This replica.
+    Here(OwnerEpoch),
+    /// Another one.
+    Elsewhere(ReplicaId, OwnerEpoch),
+}
+
+/// A part of the answer to a forwarded HTTP request.
+#[derive(Clone, Debug)]
+pub enum HttpPiece {
+    /// The head, as its replica wrote it.
+    Head(Bytes),
+    /// A piece of the body.
+    Body(Bytes),
+    /// The end of it.
+    End(HttpEnd),
+}
+
+/// How the answer to a forwarded HTTP request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpEnd {
+    /// It is whole.
+    Whole,
+    /// It did not run: the process that it was for is gone.
+    Gone,
+    /// It did not run, and may be tried again.
+    Unreached,
+    /// It was broken off, and may have run.
+    Lost,
+}
+
+/// Carries out HTTP requests of other replicas: for sessions that live here.
+pub trait ForwardedHttp: Send + Sync {
+    /// Answers a request; what is said goes through `say`, which waits for room and tells whether anybody still listens.
+    fn answer(&self, request: Bytes, say: mpsc::Sender<HttpPiece>) -> BoxFuture<'static, ()>;
+}
+
+/// What comes of an HTTP request at another replica. Dropped, the request is given up there.
+pub struct ForwardedAnswer {
+    pub(crate) pieces: mpsc::Receiver<HttpPiece>,
+    pub(crate) _end: ForwardEnd,
+}
+
+impl ForwardedAnswer {
+    /// The next piece; after [`HttpPiece::End`] there is none.
+    pub async fn next(&mut self) -> HttpPiece {
+        self.pieces.recv().await.unwrap_or(HttpPiece::End(HttpEnd::Lost))
+    }
+}
+
+/// Ends a request at its replica when nobody waits for it any more.
+pub(crate) struct ForwardEnd {
+    pub(crate) desk: Arc<FleetDesk>,
+    pub(crate) key: u64,
+}
+
+impl Drop for ForwardEnd {
+    fn drop(&mut self) {
+        // Without room the exchange goes on until its answer, which nobody takes.
+        let _ = self.desk.wish(FleetWish::Cancel(self.key));
+    }
+}
+
+/// What came of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfferOutcome {
+    /// The fleet has it already: nothing was written.
+    Same,
+    /// It was written and is applied here.
+    Committed,
+    /// This replica does not own the server any more.
+    Lost,
+}
+
+/// Where what comes of a forwarded request goes.
+pub(crate) enum ForwardOutlet {
+    /// A call over a forward link; pieces of its answer are gathered.
+    Call { queue: CallQueue, gathered: Vec<u8> },
+    /// An HTTP request of a session. A reader that is too far behind is cut off; it resumes.
+    Http { pieces: mpsc::Sender<HttpPiece>, is_begun: bool },
+}
+
+/// Where a request is sent.
+pub(crate) enum ForwardTarget {
+    /// To whoever owns this server.
+    Owner(FleetServerName),
+    /// To one process of a replica.
+    Process(u64),
+}
+
+/// What the driver is asked for.
+pub(crate) enum FleetWish {
+    Read(oneshot::Sender<bool>),
+    Offer { server: FleetServerName, record: OfferRecord, content: Bytes, done: oneshot::Sender<OfferOutcome> },
+    Open { key: u64, target: ForwardTarget, bytes: Bytes, outlet: ForwardOutlet },
+    Cancel(u64),
+    Say { exchange: ExchangeId, item: NumberedItem, done: oneshot::Sender<bool> },
+    Leave(oneshot::Sender<()>),
+}
+
+/// The fleet, for the rest of the engine.
+pub(crate) struct FleetDesk {
+    pub(crate) me: ReplicaId,
+    pub(crate) settings: FleetSettings,
+    wishes: mpsc::Sender<FleetWish>,
+    /// Taken by the driver.
+    pub(super) heard: Lock<Option<mpsc::Receiver<FleetWish>>>,
+    pub(super) seats: watch::Sender<BTreeMap<FleetServerName, FleetSeat>>,
+    pub(super) shown: Lock<Option<FleetShown>>,
+    pub(super) counts: FleetCounts,
+    /// Whether what is read here is known to be current.
+    pub(super) confirmed: AtomicBool,
+    /// Whether the log was read to its end once.
+    pub(crate) joined: AtomicBool,
+    keys: AtomicU64,
+    pub(crate) http: Lock<Option<Arc<dyn ForwardedHttp>>>,
+}
+
+impl FleetDesk {
+    pub(crate) fn new(settings: FleetSettings) -> Arc<Self> {
+        let mut incarnation = [0; 8];
+        // Without random numbers no key can be made, and nothing else in the process would be safe either.
+        getrandom::fill(&mut incarnation).expect("the system has random numbers");
+        let me = ReplicaId { name: settings.replica.as_str().into(), incarnation: u64::from_le_bytes(incarnation) };
+        let (wishes, heard) = mpsc::channel(WAITING);
+        Arc::new(Self {
+            me,
+            settings,
+            wishes,
+            heard: Lock::new(Some(heard)),
+            seats: watch::Sender::new(BTreeMap::new()),
+            shown: Lock::default(),
+            counts: FleetCounts::default(),
+            confirmed: AtomicBool::new(false),
+            joined: AtomicBool::new(false),
+            keys: AtomicU64::new(1),
+            http: Lock::default(),
+        })
+    }
+
+    /// Waits until what is applied here is as new as anything that a client was told anywhere. `false`: that could not be known.
+    pub(crate) async fn read(&self) -> bool {
+        let (done, heard) = oneshot::channel();
+        if self.wishes.send(FleetWish::Read(done)).await.is_err() {
+            return false;
+        }
+        let confirmed = heard.await.unwrap_or(false);
+        if !confirmed {
+            self.counts.unconfirmed.fetch_add(1, Ordering::Relaxed);
+        }
+        confirmed
+    }
+
+    /// Who runs a server; changes can be awaited.
+    pub(crate) fn seats(&self) -> watch::Receiver<BTreeMap<FleetServerName, FleetSeat>> {
+        self.seats.subscribe()
+    }
+
+    pub(crate) fn seat_of(&self, server: &str) -> FleetSeat {
+        self.seats.borrow().get(&FleetServerName::from(server)).cloned().unwrap_or_default()
+    }
+
+    /// Writes what a server of this replica lists, and waits until that is applied here.
+    pub(crate) async fn offer(&self, server: &str, record: OfferRecord, content: Bytes) -> OfferOutcome {
+        let (done, heard) = oneshot::channel();
+        let wish = FleetWish::Offer { server: server.into(), record, content, done };
+        if self.wishes.send(wish).await.is_err() {
+            return OfferOutcome::Lost;
+        }
+        heard.await.unwrap_or(OfferOutcome::Lost)
+    }
+
+    pub(crate) fn new_key(&self) -> u64 {
+        self.keys.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Gives a wish to the driver without waiting; gives it back if there is no room.
+    pub(crate) fn wish(&self, wish: FleetWish) -> Result<(), FleetWish> {
+        self.wishes.try_send(wish).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(wish) | mpsc::error::TrySendError::Closed(wish) => wish,
+        })
+    }
+
+    /// Says something in an exchange of another replica, when there is room. `false`: nobody listens any more.
+    pub(crate) async fn say(&self, exchange: &ExchangeId, item: NumberedItem) -> bool {
+        let (done, heard) = oneshot::channel();
+        let wish = FleetWish::Say { exchange: exchange.clone(), item, done };
+        self.wishes.send(wish).await.is_ok() && heard.await.unwrap_or(false)
+    }
+
+    /// Gives everything up, so that nobody has to wait for it.
+    pub(crate) async fn leave(&self) {
+        let (done, heard) = oneshot::channel();
+        if self.wishes.send(FleetWish::Leave(done)).await.is_ok() {
+            let _ = heard.await;
+        }
+    }
+
+    /// How the fleet is.
+    pub(crate) fn shown(&self) -> FleetShown {
+        let mut shown = self.shown.lock().clone().unwrap_or_else(|| FleetShown::joining(&self.settings, &self.me));
+        shown.counts = self.counts.read();
+        shown
+    }
+}

@@ -1,0 +1,321 @@
+//! Requests between replicas: opened once, answered in order, and never left without an end.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidings_hub::fleet::frames::{ExchangeId, ExchangeKind, FaultReason, FleetFrame, NumberedItem, OpenFrame};
+use tidings_hub::fleet::incoming::{IncomingEvent, IncomingSteps, OpenFacts, OpenVerdict};
+use tidings_hub::fleet::members::GONE_AFTER;
+use tidings_hub::fleet::outgoing::{ForwardedEvent, OutgoingSteps};
+use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
+use tidings_proto::ServerMessage;
+use tidings_upstream::{CallEvent, LinkError, MAX_MESSAGE, in_process};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::carried::CarriedWork;
+use super::desk::{ForwardOutlet, ForwardTarget, HttpEnd, HttpPiece};
+use super::driver::FleetDriver;
+
+/// How many requests may wait for the log to be applied that their sender knew.
+const LATER: usize = 1024;
+
+/// A request that is under way to another replica.
+pub(super) struct OpenOutlet {
+    key: u64,
+    to: ReplicaId,
+    outlet: ForwardOutlet,
+}
+
+/// Something that an exchange has to say and that has no room yet.
+pub(super) struct WaitingWord {
+    item: NumberedItem,
+    done: oneshot::Sender<bool>,
+}
+
+impl ForwardOutlet {
+    /// It certainly did not run.
+    pub(crate) fn not_run(self, reason: &str) {
+        self.unsent(reason, HttpEnd::Unreached);
+    }
+
+    fn unsent(self, reason: &str, end: HttpEnd) {
+        match self {
+            Self::Call { queue, .. } => {
+                queue.finish(CallEvent::Unsent(LinkError::Unreachable(reason.to_owned())));
+            }
+            Self::Http { pieces, .. } => {
+                let _ = pieces.try_send(HttpPiece::End(end));
+            }
+        }
+    }
+
+    fn lost(self, replica: &ReplicaId) {
+        match self {
+            Self::Call { queue, .. } => {
+                let text = format!("replica \"{}\" was lost with the call; it may have run", replica.name.as_str());
+                queue.finish(CallEvent::Failed(LinkError::Broken(text)));
+            }
+            Self::Http { pieces, .. } => {
+                let _ = pieces.try_send(HttpPiece::End(HttpEnd::Lost));
+            }
+        }
+    }
+}
+
+impl FleetDriver {
+    // ---- requests of this replica's clients
+
+    pub(super) fn open(&mut self, key: u64, target: &ForwardTarget, bytes: &Bytes, outlet: ForwardOutlet) {
+        let (to, server, epoch, kind) = match target {
+            ForwardTarget::Owner(name) => {
+                let known = self.fold.state().servers().get(name);
+                let Some((owner, epoch)) = known.and_then(|server| Some((server.owner.clone()?, server.epoch))) else {
+                    return outlet.not_run("no replica runs it");
+                };
+                (owner, name.clone(), epoch, ExchangeKind::Call)
+            }
+            ForwardTarget::Process(incarnation) => {
+                let beat = self.members.live().find(|beat| beat.replica.incarnation == *incarnation);
+                let Some(to) = beat.map(|beat| beat.replica.clone()) else {
+                    // Whoever has just come may not have heard it yet.
+                    let is_gone = self.members.connected_for(Instant::now()) >= GONE_AFTER;
+                    return outlet
+                        .unsent("its replica is gone", if is_gone { HttpEnd::Gone } else { HttpEnd::Unreached });
+                };
+                (to, FleetServerName::from(""), OwnerEpoch(0), ExchangeKind::Http)
+            }
+        };
+        if to == self.me || !self.bus.is_connected() {
+            return outlet.not_run("its replica can not be reached");
+        }
+        let open = OpenFrame {
+            kind,
+            server,
+            epoch,
+            sequence: self.fold.state().sequence(),
+            beat: self.members.returned(),
+            window: 0,
+            bytes: bytes.to_vec(),
+        };
+        let Some((number, steps)) = self.outgoing.open(to.clone(), open, Instant::now()) else {
+            return outlet.not_run("too many requests are under way to other replicas");
+        };
+        self.desk.counts.forwarded.fetch_add(1, Ordering::Relaxed);
+        self.outlets.insert(number, OpenOutlet { key, to, outlet });
+        self.numbers.insert(key, number);
+        self.sent(steps);
+    }
+
+    pub(super) fn cancel(&mut self, key: u64) {
+        let Some(number) = self.numbers.remove(&key) else { return };
+        self.outlets.remove(&number);
+        let steps = self.outgoing.cancel(number);
+        self.sent(steps);
+    }
+
+    /// A request could not be handed to the bus.
+    pub(super) fn unsent(&mut self, number: u64) {
+        let steps = self.outgoing.no_responders(number, true);
+        self.sent(steps);
+    }
+
+    fn send(&mut self, to: ReplicaId, exchange: ExchangeId, frame: FleetFrame) {
+        let opening = matches!(frame, FleetFrame::Open(_)).then_some(exchange.number);
+        // A frame that is dropped is asked for again; a request is not.
+        if self.frames.try_send((to, exchange, frame)).is_err()
+            && let Some(number) = opening
+        {
+            self.unsent(number);
+        }
+    }
+
+    /// What the machine of outgoing exchanges wants.
+    pub(super) fn sent(&mut self, steps: OutgoingSteps) {
+        for (to, exchange, frame) in steps.send {
+            self.send(to, exchange, frame);
+        }
+        for (number, event) in steps.events {
+            self.came(number, event);
+        }
+    }
+
+    fn came(&mut self, number: u64, event: ForwardedEvent) {
+        match event {
+            ForwardedEvent::Message(bytes) => {
+                let Some(open) = self.outlets.get_mut(&number) else { return };
+                let is_read = match &mut open.outlet {
+                    ForwardOutlet::Call { queue, .. } => match in_process::frame(bytes.into()) {
+                        // A notification that finds no room is dropped, as on every link.
+                        Ok(frame) => {
+                            queue.push(ServerMessage::from(frame));
+                            true
+                        }
+                        Err(_) => true,
+                    },
+                    ForwardOutlet::Http { pieces, is_begun } => {
+                        let piece =
+                            if *is_begun { HttpPiece::Body(bytes.into()) } else { HttpPiece::Head(bytes.into()) };
+                        *is_begun = true;
+                        pieces.try_send(piece).is_ok()
+                    }
+                };
+                if !is_read {
+                    let key = open.key;
+                    self.cancel(key);
+                }
+            }
+            ForwardedEvent::Part(bytes) => {
+                let Some(open) = self.outlets.get_mut(&number) else { return };
+                let ForwardOutlet::Call { gathered, .. } = &mut open.outlet else { return };
+                gathered.extend_from_slice(&bytes);
+                if gathered.len() > MAX_MESSAGE {
+                    let key = open.key;
+                    self.cancel(key);
+                }
+            }
+            ForwardedEvent::Answered(bytes) => {
+                let Some(open) = self.closed(number) else { return };
+                match open.outlet {
+                    ForwardOutlet::Call { queue, mut gathered } => {
+                        gathered.extend_from_slice(&bytes);
+                        let end =
+                            in_process::frame(gathered.into()).map_or_else(CallEvent::Failed, CallEvent::Response);
+                        queue.finish(end);
+                    }
+                    ForwardOutlet::Http { pieces, .. } => {
+                        let _ = pieces.try_send(HttpPiece::End(HttpEnd::Whole));
+                    }
+                }
+            }
+            ForwardedEvent::NotRun(reason) => {
+                self.desk.counts.not_run.fetch_add(1, Ordering::Relaxed);
+                if let Some(open) = self.closed(number) {
+                    let is_gone = reason == FaultReason::NoReplica && self.bus.is_connected();
+                    open.outlet.unsent(words(reason), if is_gone { HttpEnd::Gone } else { HttpEnd::Unreached });
+                }
+            }
+            ForwardedEvent::PerhapsRun(_) => {
+                self.desk.counts.lost.fetch_add(1, Ordering::Relaxed);
+                if let Some(open) = self.closed(number) {
+                    open.outlet.lost(&open.to);
+                }
+            }
+        }
+    }
+
+    fn closed(&mut self, number: u64) -> Option<OpenOutlet> {
+        let open = self.outlets.remove(&number)?;
+        self.numbers.remove(&open.key);
+        Some(open)
+    }
+
+    // ---- requests of other replicas' clients
+
+    pub(super) fn frame(&mut self, from: &ReplicaId, exchange: ExchangeId, frame: FleetFrame) {
+        let now = Instant::now();
+        if exchange.caller == self.me {
+            let steps = self.outgoing.frame(from, exchange.number, frame, now);
+            return self.sent(steps);
+        }
+        match frame {
+            FleetFrame::Open(open) => self.opened(exchange, open),
+            frame => {
+                let steps = self.incoming.frame(&exchange, frame, now);
+                self.took(steps);
+                self.say_waiting(&exchange);
+            }
+        }
+    }
+
+    fn opened(&mut self, exchange: ExchangeId, open: OpenFrame) {
+        let now = Instant::now();
+        let facts = OpenFacts {
+            // A session is no server, and has no owner but its home.
+            epoch: if open.kind == ExchangeKind::Http { Some(open.epoch) } else { self.ownership.serves(&open.server) },
+            beat_age: self.members.beat_age(&exchange.caller, open.beat, now),
+            applied: self.fold.state().sequence(),
+        };
+        let (verdict, steps) = self.incoming.opened(&exchange, &open, facts, now);
+        self.took(steps);
+        match verdict {
+            OpenVerdict::Run => {
+                let cancelled = CancellationToken::new();
+                self.carried.insert(exchange.clone(), cancelled.clone());
+                self.desk.counts.carried.fetch_add(1, Ordering::Relaxed);
+                let (desk, kind, server) = (self.desk.clone(), open.kind, open.server.as_str().to_owned());
+                let bytes = open.bytes.into();
+                self.effects.carry_out(CarriedWork { exchange, kind, server, bytes, desk, cancelled });
+            }
+            OpenVerdict::Later(_) if self.later.len() < LATER => self.later.push((exchange, open)),
+            // Its sender asks after it, and hears that it is not known.
+            OpenVerdict::Later(_) | OpenVerdict::Refused | OpenVerdict::Duplicate => {}
+        }
+    }
+
+    /// The log moved on: requests whose senders knew more may be judged now.
+    pub(super) fn try_later(&mut self) {
+        let applied = self.fold.state().sequence();
+        let (ready, waiting) =
+            std::mem::take(&mut self.later).into_iter().partition(|(_, open)| open.sequence <= applied);
+        self.later = waiting;
+        let ready: Vec<(ExchangeId, OpenFrame)> = ready;
+        for (exchange, open) in ready {
+            self.opened(exchange, open);
+        }
+    }
+
+    /// What the machine of incoming exchanges wants.
+    pub(super) fn took(&mut self, steps: IncomingSteps) {
+        for (exchange, frame) in steps.send {
+            self.send(exchange.caller.clone(), exchange, frame);
+        }
+        for event in steps.events {
+            match event {
+                IncomingEvent::Cancelled(exchange) => {
+                    if let Some(cancelled) = self.carried.remove(&exchange) {
+                        cancelled.cancel();
+                    }
+                    if let Some(waiting) = self.words.remove(&exchange) {
+                        let _ = waiting.done.send(false);
+                    }
+                }
+                // Modern clients answer by asking again.
+                IncomingEvent::Replied(..) => {}
+            }
+        }
+    }
+
+    pub(super) fn say(&mut self, exchange: ExchangeId, item: NumberedItem, done: oneshot::Sender<bool>) {
+        if !self.carried.contains_key(&exchange) {
+            let _ = done.send(false);
+            return;
+        }
+        // Whoever says something waits for it, so there is one at a time.
+        self.words.insert(exchange.clone(), WaitingWord { item, done });
+        self.say_waiting(&exchange);
+    }
+
+    fn say_waiting(&mut self, exchange: &ExchangeId) {
+        if !self.incoming.has_room(exchange) {
+            return;
+        }
+        let Some(WaitingWord { item, done }) = self.words.remove(exchange) else { return };
+        if item.is_end() {
+            self.carried.remove(exchange);
+        }
+        let steps = self.incoming.send(exchange, item, Instant::now());
+        self.took(steps);
+        let _ = done.send(true);
+    }
+}
+
+fn words(reason: FaultReason) -> &'static str {
+    match reason {
+        FaultReason::NotOwner => "its replica does not run it any more",
+        FaultReason::TooOld => "the request waited too long on its way",
+        FaultReason::Busy => "its replica has too many requests of others",
+        FaultReason::NoReplica | FaultReason::ReplicaLost | FaultReason::Unknown => "its replica is gone",
+    }
+}

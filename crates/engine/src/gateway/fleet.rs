@@ -1,0 +1,140 @@
+//! What the fleet does to the engine, and what transports see of it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};
+use tidings_hub::fleet::{BlobHash, FleetServerName};
+use tidings_hub::ledger::{CommitOccasion, Topics};
+use tidings_proto::ListKind;
+use tokio::sync::mpsc;
+
+use super::{Gateway, GatewayParts};
+use crate::discovery::look::touched;
+use crate::fleet::carried::{self, CarriedWork};
+use crate::fleet::desk::{FleetWish, ForwardEnd, ForwardOutlet, ForwardTarget};
+use crate::fleet::driver::{self, FleetEffects};
+use crate::fleet::offer_form::OfferContent;
+use crate::fleet::{FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp};
+
+/// Pieces of an HTTP answer that may wait for its client; one that is further behind is cut off, and resumes.
+const HTTP_BEHIND: usize = 320;
+
+/// Weak: the driver ends when the gateway leaves, and must not keep it from being dropped.
+struct EngineEffects(Weak<GatewayParts>);
+
+impl Gateway {
+    /// Begins to speak to the other replicas, where there may be some.
+    pub(super) fn join_fleet(&self) {
+        let Some(desk) = &self.0.runtime.fleet else { return };
+        let placed = |server: &&Arc<crate::servers::server::Server>| server.is_placed();
+        let servers = self.0.pool.servers();
+        let plan = servers.iter().filter(placed).map(|server| {
+            let definition =
+                format!("{:?}", (&server.plan.identity, server.plan.isolation, server.plan.source.transport()));
+            PlacedServer {
+                name: server.plan.name.as_str().into(),
+                definition: BlobHash::of(definition.as_bytes()),
+                placement: Vec::new(),
+                on_isolation: IsolationRule::Keep,
+            }
+        });
+        let effects = Arc::new(EngineEffects(Arc::downgrade(&self.0)));
+        // Not one of the engine's tasks: it gives the servers up after those have ended.
+        tokio::spawn(driver::run(Arc::clone(desk), effects, plan.collect()));
+    }
+
+    pub(super) fn has_joined_fleet(&self) -> bool {
+        self.0.runtime.fleet.as_ref().is_none_or(|fleet| fleet.joined.load(Ordering::Relaxed))
+    }
+
+    /// The replicas, where there may be several.
+    pub fn fleet(&self) -> Option<FleetShown> {
+        self.0.runtime.fleet.as_ref().map(|fleet| fleet.shown())
+    }
+
+    /// The replica that runs a server, where there may be several.
+    pub fn owner_of(&self, server: &str) -> Option<String> {
+        let fleet = self.0.runtime.fleet.as_ref()?;
+        match fleet.seat_of(server) {
+            FleetSeat::Nobody => None,
+            FleetSeat::Here(_) => Some(fleet.me.name.as_str().to_owned()),
+            FleetSeat::Elsewhere(replica, _) => Some(replica.name.as_str().to_owned()),
+        }
+    }
+
+    /// The process that sessions which begin here live in, where there may be several.
+    pub fn session_home(&self) -> Option<u64> {
+        self.0.runtime.fleet.as_ref().map(|fleet| fleet.me.incarnation)
+    }
+
+    /// Who carries out HTTP requests of other replicas.
+    pub fn serve_forwarded(&self, http: Arc<dyn ForwardedHttp>) {
+        if let Some(fleet) = &self.0.runtime.fleet {
+            *fleet.http.lock() = Some(http);
+        }
+    }
+
+    /// Sends an HTTP request to the process where its session lives. One that ends broken before its
+    /// head was not carried out: the process is gone. `None` without a cluster.
+    pub fn forward_http(&self, home: u64, request: Bytes) -> Option<ForwardedAnswer> {
+        let fleet = self.0.runtime.fleet.as_ref()?;
+        let (pieces, heard) = mpsc::channel(HTTP_BEHIND);
+        let outlet = ForwardOutlet::Http { pieces, is_begun: false };
+        let key = fleet.new_key();
+        let wish = FleetWish::Open { key, target: ForwardTarget::Process(home), bytes: request, outlet };
+        if let Err(FleetWish::Open { outlet, .. }) = fleet.wish(wish) {
+            outlet.not_run("too many requests are under way to other replicas");
+        }
+        Some(ForwardedAnswer { pieces: heard, _end: ForwardEnd { desk: Arc::clone(fleet), key } })
+    }
+}
+
+impl FleetEffects for EngineEffects {
+    fn show(&self, server: &str, offer: OfferContent) {
+        let Some(parts) = self.0.upgrade() else { return };
+        let servers = parts.pool.servers();
+        // One that is not in this replica's file is none of its matter.
+        let Some(server) = servers.named(server, false).filter(|server| server.is_placed()) else { return };
+        let OfferContent { hello, lists } = offer;
+        let known = parts.catalogue.current();
+        let before = known.snapshot.offer(server.id).cloned();
+        // Every connection has a hello of its own; the same words are the same connection here.
+        let hello = match known.server(server.id).and_then(|status| status.hello.clone()) {
+            Some(known) if known.capabilities == hello.capabilities && known.info == hello.info => known,
+            _ => Arc::new(hello),
+        };
+        let offer = server.offer_of(&hello, lists);
+        let touched = touched(before.as_deref(), Some(&offer));
+        let at = Instant::now();
+        let occasion = CommitOccasion { at, touched, signalled: Default::default(), held_by: None };
+        parts.lifecycle.discovery.publish(server, offer, hello, &occasion, None);
+    }
+
+    fn owe_again(&self, servers: &[FleetServerName], set: bool) {
+        let Some(parts) = self.0.upgrade() else { return };
+        let mut topics = Topics::default();
+        let known = parts.catalogue.current();
+        for offer in known.snapshot.offers().iter() {
+            if set || servers.iter().any(|server| server.as_str() == &*offer.name) {
+                touched(None, Some(offer)).iter().for_each(|topic| topics.insert(topic));
+            }
+        }
+        parts.notifier.owe_again(if topics.is_empty() { Topics::ALL } else { topics });
+    }
+
+    fn list_all(&self, server: &str) {
+        let Some(parts) = self.0.upgrade() else { return };
+        if let Some(server) = parts.pool.servers().named(server, false) {
+            server.unheard_lists(&ListKind::ALL);
+        }
+    }
+
+    fn carry_out(&self, work: CarriedWork) {
+        let Some(parts) = self.0.upgrade() else { return };
+        let runtime = Arc::clone(&parts.runtime);
+        runtime.spawn(carried::carry_out(Gateway(parts), work));
+    }
+}

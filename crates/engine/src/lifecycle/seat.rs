@@ -1,0 +1,75 @@
+//! Which replica of a cluster runs a server, and what its task does when that is another one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidings_hub::fleet::FleetServerName;
+use tidings_hub::link_health::LinkEvent;
+use tidings_upstream::LinkError;
+
+use super::ServerLifecycle;
+use super::link_care::{connect_due, forget_commands};
+use crate::fleet::FleetSeat;
+use crate::links::live_link::LiveLink;
+use crate::observe::status::ServerState;
+use crate::servers::server::Server;
+
+impl ServerLifecycle {
+    /// Waits until it is known who runs a server. `None`: there is no cluster, or every replica runs it.
+    pub(super) async fn seated(&self, server: &Server) -> Option<FleetSeat> {
+        let fleet = self.runtime.fleet.as_ref().filter(|_| server.is_placed())?;
+        let name = FleetServerName::from(server.plan.name.as_str());
+        let mut seats = fleet.seats();
+        let seat = loop {
+            let seat = seats.borrow_and_update().get(&name).cloned().unwrap_or_default();
+            if seat != FleetSeat::Nobody {
+                break seat;
+            }
+            if seats.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        };
+        server.elsewhere.store(matches!(seat, FleetSeat::Elsewhere(..)), Ordering::Relaxed);
+        Some(seat)
+    }
+
+    /// Waits until somebody else runs it than before; for ever without a cluster.
+    pub(super) async fn moved(&self, server: &Server, before: Option<&FleetSeat>) {
+        let (Some(fleet), Some(before)) = (&self.runtime.fleet, before) else { return std::future::pending().await };
+        let name = FleetServerName::from(server.plan.name.as_str());
+        let is_moved = |seat: Option<&FleetSeat>| seat.is_none_or(|seat| seat != before);
+        if fleet.seats().wait_for(|seats| is_moved(seats.get(&name))).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Gives up the links that there are, and begins again with nothing assumed.
+    pub(super) async fn move_now(&self, server: &Arc<Server>) {
+        tracing::info!(server = %server.plan.name, "moves to another replica, or from one");
+        if server.is_elsewhere() {
+            // What is under way at the former owner ends by itself, or with it.
+            if let Some(live) = server.live() {
+                server.links.set_live(None);
+                self.retire(live);
+            }
+        } else {
+            self.end_links(server).await;
+        }
+        server.links.forget_companion();
+        forget_commands(server);
+        server.health().tell(LinkEvent::RestartAsked);
+        connect_due(server).await;
+    }
+
+    /// A link to the owner: what the server lists comes from the log, and calls go over the link.
+    pub(super) async fn serve_elsewhere(&self, server: &Arc<Server>, live: &LiveLink) -> LinkError {
+        server.begin(live);
+        server.health().tell(LinkEvent::Connected);
+        self.subscriptions.can_follow(server, live);
+        if server.health().listed() {
+            server.set_state(&self.catalogue, ServerState::Ready, None);
+        }
+        server.presence.settle_restart(Ok(()));
+        std::future::pending().await
+    }
+}
