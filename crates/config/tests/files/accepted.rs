@@ -169,8 +169,13 @@ fn a_container_gets_what_is_asked_for_and_no_more() {
 #[test]
 fn webhooks_are_refused_where_nobody_can_post() {
     let shown: Vec<_> = toml(INTERFACE).unsuited_to_stdio().iter().map(|notice| notice.to_string()).collect();
-    assert_eq!(shown.len(), 1);
+    assert_eq!(shown.len(), 2);
     assert!(shown[0].starts_with("/conf/tidings.toml:51:1: watch.deploys.webhook: nobody can post"), "{}", shown[0]);
+    assert!(
+        shown[1].starts_with("/conf/tidings.toml:59:2: cluster: one client on stdio needs no cluster"),
+        "{}",
+        shown[1]
+    );
 }
 
 #[test]

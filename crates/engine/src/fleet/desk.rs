@@ -106,7 +106,7 @@ pub(crate) struct ForwardEnd {
 impl Drop for ForwardEnd {
     fn drop(&mut self) {
         // Without room the exchange goes on until its answer, which nobody takes.
-        let _ = self.desk.wish(FleetWish::Cancel(self.key));
+        let _ = self.desk.wishes.try_send(FleetWish::Cancel(self.key));
     }
 }
 
@@ -137,10 +137,16 @@ pub(crate) enum ForwardTarget {
     Process(u64),
 }
 
+/// What a server lists, as it is written.
+pub(crate) struct WrittenOffer {
+    pub(crate) record: OfferRecord,
+    pub(crate) content: Bytes,
+}
+
 /// What the driver is asked for.
 pub(crate) enum FleetWish {
     Read(oneshot::Sender<bool>),
-    Offer { server: FleetServerName, record: OfferRecord, content: Bytes, done: oneshot::Sender<OfferOutcome> },
+    Offer { server: FleetServerName, offer: Box<WrittenOffer>, done: oneshot::Sender<OfferOutcome> },
     Open { key: u64, target: ForwardTarget, bytes: Bytes, outlet: ForwardOutlet },
     Cancel(u64),
     Say { exchange: ExchangeId, item: NumberedItem, done: oneshot::Sender<bool> },
@@ -212,7 +218,8 @@ impl FleetDesk {
     /// Writes what a server of this replica lists, and waits until that is applied here.
     pub(crate) async fn offer(&self, server: &str, record: OfferRecord, content: Bytes) -> OfferOutcome {
         let (done, heard) = oneshot::channel();
-        let wish = FleetWish::Offer { server: server.into(), record, content, done };
+        let offer = Box::new(WrittenOffer { record, content });
+        let wish = FleetWish::Offer { server: server.into(), offer, done };
         if self.wishes.send(wish).await.is_err() {
             return OfferOutcome::Lost;
         }
@@ -223,11 +230,15 @@ impl FleetDesk {
         self.keys.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Gives a wish to the driver without waiting; gives it back if there is no room.
-    pub(crate) fn wish(&self, wish: FleetWish) -> Result<(), FleetWish> {
-        self.wishes.try_send(wish).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(wish) | mpsc::error::TrySendError::Closed(wish) => wish,
-        })
+    /// Sends a request to another replica, without waiting. Where there is no room it did not run.
+    pub(crate) fn open(&self, key: u64, target: ForwardTarget, bytes: Bytes, outlet: ForwardOutlet) {
+        let full = match self.wishes.try_send(FleetWish::Open { key, target, bytes, outlet }) {
+            Ok(()) => return,
+            Err(mpsc::error::TrySendError::Full(wish) | mpsc::error::TrySendError::Closed(wish)) => wish,
+        };
+        if let FleetWish::Open { outlet, .. } = full {
+            outlet.not_run("too many requests are under way to other replicas");
+        }
     }
 
     /// Says something in an exchange of another replica, when there is room. `false`: nobody listens any more.

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tidings_cluster::{
-    AppendId, BusArrival, BusArrivals, BusError, BusKeys, FleetBus as _, LogHead, LoggedEntry, NatsBus, NatsSettings,
+    AppendId, BusArrival, BusArrivals, BusKeys, FleetBus as _, LogHead, LoggedEntry, NatsBus, NatsSettings,
 };
 use tidings_hub::fleet::entry::{FleetEntry, PlacedServer};
 use tidings_hub::fleet::fold::{EntryEffect, FleetFold};
@@ -63,7 +62,7 @@ pub(crate) trait FleetEffects: Send + Sync {
 pub(super) enum DriverEvent {
     Head {
         ask: HeadAsk,
-        answer: Result<LogHead, BusError>,
+        answer: Option<LogHead>,
         applied: u64,
     },
     /// A request could not be sent at all.
@@ -89,6 +88,8 @@ pub(crate) struct FleetDriver {
     pub(super) offers: BTreeMap<FleetServerName, WaitingOffer>,
     pub(super) outlets: HashMap<u64, OpenOutlet>,
     pub(super) numbers: HashMap<u64, u64>,
+    /// Bytes of answers that are not whole yet.
+    pub(super) gathered: usize,
     pub(super) carried: HashMap<ExchangeId, tokio_util::sync::CancellationToken>,
     pub(super) words: HashMap<ExchangeId, WaitingWord>,
     pub(super) later: Vec<(ExchangeId, OpenFrame)>,
@@ -146,6 +147,7 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
         offers: BTreeMap::new(),
         outlets: HashMap::new(),
         numbers: HashMap::new(),
+        gathered: 0,
         carried: HashMap::new(),
         words: HashMap::new(),
         later: Vec::new(),
@@ -260,7 +262,7 @@ impl FleetDriver {
                     None => return,
                 },
                 read = self.reading.entries.recv() => match read {
-                    Some(ReadEntry::Entry { logged, content }) => self.apply(&logged, content),
+                    Some(ReadEntry::Entry { logged, content }) => self.apply(&logged, content.as_deref()),
                     Some(ReadEntry::Stuck(why)) => self.stuck(why),
                     None => self.read_again(),
                 },
@@ -296,10 +298,10 @@ impl FleetDriver {
                 let commands = self.reads.read(done, Instant::now());
                 self.index(commands);
             }
-            FleetWish::Offer { server, record, content, done } => self.offered(server, record, content, done),
+            FleetWish::Offer { server, offer, done } => self.offered(&server, *offer, done),
             FleetWish::Open { key, target, bytes, outlet } => self.open(key, &target, &bytes, outlet),
             FleetWish::Cancel(key) => self.cancel(key),
-            FleetWish::Say { exchange, item, done } => self.say(exchange, item, done),
+            FleetWish::Say { exchange, item, done } => self.say(&exchange, item, done),
             FleetWish::Leave(_) => {}
         }
     }
@@ -350,7 +352,7 @@ impl FleetDriver {
                     let (bus, events) = (Arc::clone(&self.bus), self.events.clone());
                     let applied = self.fold.applied_position();
                     tokio::spawn(async move {
-                        let answer = bus.head().await;
+                        let answer = bus.head().await.ok();
                         let _ = events.send(DriverEvent::Head { ask, answer, applied }).await;
                     });
                 }
@@ -361,8 +363,8 @@ impl FleetDriver {
         }
     }
 
-    fn head(&mut self, ask: HeadAsk, answer: Result<LogHead, BusError>, applied: u64) {
-        let Ok(LogHead { position, majority_heard }) = answer else {
+    fn head(&mut self, ask: HeadAsk, answer: Option<LogHead>, applied: u64) {
+        let Some(LogHead { position, majority_heard }) = answer else {
             let commands = self.reads.drive(Instant::now());
             return self.index(commands);
         };
@@ -408,7 +410,7 @@ impl FleetDriver {
         self.reading = LogReading::begin(Arc::clone(&self.bus), self.fold.next_position());
     }
 
-    fn apply(&mut self, logged: &LoggedEntry, content: Option<Bytes>) {
+    fn apply(&mut self, logged: &LoggedEntry, content: Option<&[u8]>) {
         if logged.position != self.fold.next_position() {
             // Of a reading that was given up.
             return;
@@ -421,7 +423,7 @@ impl FleetDriver {
                 tracing::debug!(?reason, position = logged.position, "an entry of the log is void");
                 self.desk.counts.void.fetch_add(1, Ordering::Relaxed);
             }
-            EntryEffect::Offered { server, .. } => match content.as_deref().map(offer_form::read) {
+            EntryEffect::Offered { server, .. } => match content.map(offer_form::read) {
                 Some(Some(offer)) => self.effects.show(server.as_str(), offer),
                 _ => self.stuck(format!("what server \"{}\" lists can not be read from the bus", server.as_str())),
             },

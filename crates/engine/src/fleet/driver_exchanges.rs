@@ -18,6 +18,8 @@ use super::carried::CarriedWork;
 use super::desk::{ForwardOutlet, ForwardTarget, HttpEnd, HttpPiece};
 use super::driver::FleetDriver;
 
+/// What answers that are not whole yet may take, all together.
+const GATHERED_MOST: usize = 256 << 20;
 /// How many requests may wait for the log to be applied that their sender knew.
 const LATER: usize = 1024;
 
@@ -43,7 +45,12 @@ impl ForwardOutlet {
     fn unsent(self, reason: &str, end: HttpEnd) {
         match self {
             Self::Call { queue, .. } => {
-                queue.finish(CallEvent::Unsent(LinkError::Unreachable(reason.to_owned())));
+                // What is not there ends the link, so that the next owner is waited for; what is busy does not.
+                let error = match end {
+                    HttpEnd::Gone => LinkError::Unreachable(reason.to_owned()),
+                    _ => LinkError::Unusable(reason.to_owned()),
+                };
+                queue.finish(CallEvent::Unsent(error));
             }
             Self::Http { pieces, .. } => {
                 let _ = pieces.try_send(HttpPiece::End(end));
@@ -72,7 +79,7 @@ impl FleetDriver {
             ForwardTarget::Owner(name) => {
                 let known = self.fold.state().servers().get(name);
                 let Some((owner, epoch)) = known.and_then(|server| Some((server.owner.clone()?, server.epoch))) else {
-                    return outlet.not_run("no replica runs it");
+                    return outlet.unsent("no replica runs it", HttpEnd::Gone);
                 };
                 (owner, name.clone(), epoch, ExchangeKind::Call)
             }
@@ -87,7 +94,10 @@ impl FleetDriver {
                 (to, FleetServerName::from(""), OwnerEpoch(0), ExchangeKind::Http)
             }
         };
-        if to == self.me || !self.bus.is_connected() {
+        if to == self.me {
+            return outlet.unsent("it moved to this replica", HttpEnd::Gone);
+        }
+        if !self.bus.is_connected() {
             return outlet.not_run("its replica can not be reached");
         }
         let open = OpenFrame {
@@ -110,9 +120,18 @@ impl FleetDriver {
 
     pub(super) fn cancel(&mut self, key: u64) {
         let Some(number) = self.numbers.remove(&key) else { return };
-        self.outlets.remove(&number);
+        if let Some(open) = self.outlets.remove(&number) {
+            self.let_go(&open.outlet);
+        }
         let steps = self.outgoing.cancel(number);
         self.sent(steps);
+    }
+
+    /// What was gathered of an answer takes no room any more.
+    fn let_go(&mut self, outlet: &ForwardOutlet) {
+        if let ForwardOutlet::Call { gathered, .. } = outlet {
+            self.gathered -= gathered.len();
+        }
     }
 
     /// A request could not be handed to the bus.
@@ -170,8 +189,16 @@ impl FleetDriver {
                 let Some(open) = self.outlets.get_mut(&number) else { return };
                 let ForwardOutlet::Call { gathered, .. } = &mut open.outlet else { return };
                 gathered.extend_from_slice(&bytes);
-                if gathered.len() > MAX_MESSAGE {
-                    let key = open.key;
+                self.gathered += bytes.len();
+                if gathered.len() > MAX_MESSAGE || self.gathered > GATHERED_MOST {
+                    let (key, error) =
+                        (open.key, "answers of other replicas take more memory than is set aside for them");
+                    if let Some(open) = self.closed(number)
+                        && let ForwardOutlet::Call { queue, .. } = open.outlet
+                    {
+                        queue.finish(CallEvent::Failed(LinkError::Unusable(error.to_owned())));
+                    }
+                    self.numbers.insert(key, number);
                     self.cancel(key);
                 }
             }
@@ -192,7 +219,12 @@ impl FleetDriver {
             ForwardedEvent::NotRun(reason) => {
                 self.desk.counts.not_run.fetch_add(1, Ordering::Relaxed);
                 if let Some(open) = self.closed(number) {
-                    let is_gone = reason == FaultReason::NoReplica && self.bus.is_connected();
+                    let is_gone = match (reason, &open.outlet) {
+                        (FaultReason::NoReplica, _) => self.bus.is_connected(),
+                        // It runs elsewhere by now.
+                        (FaultReason::NotOwner, ForwardOutlet::Call { .. }) => true,
+                        _ => false,
+                    };
                     open.outlet.unsent(words(reason), if is_gone { HttpEnd::Gone } else { HttpEnd::Unreached });
                 }
             }
@@ -208,6 +240,7 @@ impl FleetDriver {
     fn closed(&mut self, number: u64) -> Option<OpenOutlet> {
         let open = self.outlets.remove(&number)?;
         self.numbers.remove(&open.key);
+        self.let_go(&open.outlet);
         Some(open)
     }
 
@@ -287,14 +320,14 @@ impl FleetDriver {
         }
     }
 
-    pub(super) fn say(&mut self, exchange: ExchangeId, item: NumberedItem, done: oneshot::Sender<bool>) {
-        if !self.carried.contains_key(&exchange) {
+    pub(super) fn say(&mut self, exchange: &ExchangeId, item: NumberedItem, done: oneshot::Sender<bool>) {
+        if !self.carried.contains_key(exchange) {
             let _ = done.send(false);
             return;
         }
         // Whoever says something waits for it, so there is one at a time.
         self.words.insert(exchange.clone(), WaitingWord { item, done });
-        self.say_waiting(&exchange);
+        self.say_waiting(exchange);
     }
 
     fn say_waiting(&mut self, exchange: &ExchangeId) {

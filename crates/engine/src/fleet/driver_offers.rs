@@ -3,34 +3,31 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use tidings_cluster::{AppendId, FleetBus as _};
 use tidings_hub::fleet::FleetServerName;
-use tidings_hub::fleet::entry::{FleetEntry, OfferRecord};
+use tidings_hub::fleet::entry::FleetEntry;
 use tidings_hub::fleet::offer_commits::{OfferAttempt, OfferFate, OfferStep};
 use tokio::sync::oneshot;
 
-use super::desk::OfferOutcome;
+use super::desk::{OfferOutcome, WrittenOffer};
 use super::driver::FleetDriver;
 
 /// An offer that somebody waits for.
 pub(super) struct WaitingOffer {
-    record: OfferRecord,
-    content: Bytes,
+    offer: WrittenOffer,
     done: oneshot::Sender<OfferOutcome>,
 }
 
 impl FleetDriver {
     pub(super) fn offered(
         &mut self,
-        server: FleetServerName,
-        record: OfferRecord,
-        content: Bytes,
+        server: &FleetServerName,
+        offer: WrittenOffer,
         done: oneshot::Sender<OfferOutcome>,
     ) {
         // One listing per server at a time: one that waited before was given up with its link.
-        self.offers.insert(server.clone(), WaitingOffer { record, content, done });
-        self.try_offer(&server);
+        self.offers.insert(server.clone(), WaitingOffer { offer, done });
+        self.try_offer(server);
     }
 
     fn try_offer(&mut self, name: &FleetServerName) {
@@ -42,7 +39,7 @@ impl FleetDriver {
         if self.ownership.serves(name) != Some(server.epoch) {
             return;
         }
-        match self.commits.listed(name, server, waiting.record.clone(), Instant::now()) {
+        match self.commits.listed(name, server, waiting.offer.record.clone(), Instant::now()) {
             OfferStep::Same => self.offer_done(name, OfferOutcome::Same),
             OfferStep::UnderWay => {}
             OfferStep::Write(attempt, entry) => self.write_offer(name, attempt, entry),
@@ -57,7 +54,7 @@ impl FleetDriver {
 
     /// The content first: whoever reads the entry finds it.
     fn write_offer(&self, name: &FleetServerName, attempt: OfferAttempt, entry: FleetEntry) {
-        let Some(content) = self.offers.get(name).map(|waiting| waiting.content.clone()) else { return };
+        let Some(content) = self.offers.get(name).map(|waiting| waiting.offer.content.clone()) else { return };
         let id = AppendId(format!("{:016x}-offer-{}", self.me.incarnation, attempt.0));
         let bus = Arc::clone(&self.bus);
         let name = name.clone();

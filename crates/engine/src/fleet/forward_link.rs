@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::stream;
 use serde_json::json;
 use tidings_hub::fleet::FleetServerName;
 use tidings_upstream::{
-    CallStream, ConnectedLink, Link, LinkError, MessageSink, OutgoingRequest, OwnIntroduction, SharedLink,
+    CallEvent, CallStream, ConnectedLink, Link, LinkError, MessageSink, OutgoingRequest, OwnIntroduction, SharedLink,
     call_channel, introduce_modern,
 };
 
 use super::carried::{self, vouch_for_gateway};
-use super::desk::{FleetDesk, FleetWish, ForwardEnd, ForwardOutlet, ForwardTarget};
+use super::desk::{FleetDesk, ForwardEnd, ForwardOutlet, ForwardTarget};
 
 /// What fits into one frame of the bus with all that is around it: NATS carries a mebibyte unless it is told otherwise.
 const LONGEST: usize = 960 << 10;
@@ -20,8 +21,7 @@ const LONGEST: usize = 960 << 10;
 struct ForwardLink {
     desk: Arc<FleetDesk>,
     server: FleetServerName,
-    /// Held so that the link counts as open until it is dropped.
-    _sink: Arc<dyn MessageSink>,
+    sink: Arc<dyn MessageSink>,
 }
 
 /// Makes the link, and asks the owner what the server is.
@@ -31,7 +31,7 @@ pub(crate) async fn connect(
     sink: Arc<dyn MessageSink>,
     version: &str,
 ) -> Result<ConnectedLink, LinkError> {
-    let link: SharedLink = Arc::new(ForwardLink { desk: Arc::clone(desk), server: server.into(), _sink: sink });
+    let link: SharedLink = Arc::new(ForwardLink { desk: Arc::clone(desk), server: server.into(), sink });
     let introduction = OwnIntroduction {
         client_info: json!({ "name": "tidings", "version": version }),
         only_client: None,
@@ -58,10 +58,25 @@ impl ForwardLink {
         let key = self.desk.new_key();
         let target = ForwardTarget::Owner(self.server.clone());
         let outlet = ForwardOutlet::Call { queue, gathered: Vec::new() };
-        if let Err(FleetWish::Open { outlet, .. }) = self.desk.wish(FleetWish::Open { key, target, bytes, outlet }) {
-            outlet.not_run("too many requests are under way to other replicas");
-        }
-        stream.keeping(ForwardEnd { desk: Arc::clone(&self.desk), key })
+        self.desk.open(key, target, bytes, outlet);
+        self.watched(stream).keeping(ForwardEnd { desk: Arc::clone(&self.desk), key })
+    }
+
+    /// The link is over with the first request that finds no owner: what did not run waits for the next one.
+    fn watched(&self, events: CallStream) -> CallStream {
+        let sink = Arc::clone(&self.sink);
+        CallStream::new(stream::unfold(Some(events), move |events| {
+            let sink = Arc::clone(&sink);
+            async move {
+                let mut events = events?;
+                let event = events.next().await;
+                if let CallEvent::Unsent(error @ LinkError::Unreachable(_)) = &event {
+                    sink.closed(error.clone());
+                }
+                let is_over = matches!(event, CallEvent::Unsent(_) | CallEvent::Failed(_) | CallEvent::Response(_));
+                Some((event, (!is_over).then_some(events)))
+            }
+        }))
     }
 }
 

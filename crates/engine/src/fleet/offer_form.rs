@@ -17,7 +17,7 @@ pub(crate) struct OfferContent {
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
-struct WrittenOffer<'a> {
+struct OfferText<'a> {
     revision: String,
     capabilities: Value,
     info: Value,
@@ -44,7 +44,7 @@ pub(crate) fn write(hello: &ServerHello, lists: &[OfferList; 4]) -> Option<(Offe
         let details = list.items.iter().any(|item| item.has_details);
         written.push(WrittenList { ttl: list.ttl_ms, public: list.public, details, items: items? });
     }
-    let offer = WrittenOffer {
+    let offer = OfferText {
         revision: hello.revision.as_str().to_owned(),
         capabilities: hello.capabilities.clone(),
         info: hello.info.clone(),
@@ -74,7 +74,7 @@ fn seen(hello: &ServerHello, lists: &[OfferList; 4]) -> Value {
 
 /// What was written. `None`: a newer version wrote it, or it is damaged.
 pub(crate) fn read(content: &[u8]) -> Option<OfferContent> {
-    let offer: WrittenOffer<'_> = serde_json::from_slice(content).ok()?;
+    let offer: OfferText<'_> = serde_json::from_slice(content).ok()?;
     let mut lists: [OfferList; 4] = Default::default();
     for (kind, written) in ListKind::ALL.into_iter().zip(offer.lists) {
         let read = |item: &RawValue| {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::{Gateway, GatewayParts};
 use crate::discovery::look::touched;
 use crate::fleet::carried::{self, CarriedWork};
-use crate::fleet::desk::{FleetWish, ForwardEnd, ForwardOutlet, ForwardTarget};
+use crate::fleet::desk::{ForwardEnd, ForwardOutlet, ForwardTarget};
 use crate::fleet::driver::{self, FleetEffects};
 use crate::fleet::offer_form::OfferContent;
 use crate::fleet::{FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp};
@@ -84,10 +84,7 @@ impl Gateway {
         let (pieces, heard) = mpsc::channel(HTTP_BEHIND);
         let outlet = ForwardOutlet::Http { pieces, is_begun: false };
         let key = fleet.new_key();
-        let wish = FleetWish::Open { key, target: ForwardTarget::Process(home), bytes: request, outlet };
-        if let Err(FleetWish::Open { outlet, .. }) = fleet.wish(wish) {
-            outlet.not_run("too many requests are under way to other replicas");
-        }
+        fleet.open(key, ForwardTarget::Process(home), request, outlet);
         Some(ForwardedAnswer { pieces: heard, _end: ForwardEnd { desk: Arc::clone(fleet), key } })
     }
 }

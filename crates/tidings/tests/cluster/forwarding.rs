@@ -50,3 +50,28 @@ async fn progress_prompts_resources_and_large_answers_cross_replicas() {
         assert!(client.call_tool("echo", json!({"text": large})).await.text().len() > large.len());
     }
 }
+
+// cluster: follow
+#[tokio::test]
+async fn a_resource_is_followed_from_a_replica_that_does_not_run_its_server() {
+    let one = counting("one").stdio().await;
+    let Some(fleet) = Fleet::begin(2, &[("one", &one)]).await else { return };
+    let owner = fleet.owner(0, "one").await;
+    let there = &fleet.replicas[1 - owner];
+    let legacy = there.client().revision(V2025_11_25).connect().await;
+    let _stream = legacy.open_get().await;
+    let agreed = legacy.request("resources/subscribe", json!({"uri": "file:///r"})).await;
+    assert_eq!(agreed.result(), json!({}));
+    let modern = there.client().modern().connect().await;
+    let wanted = json!({"notifications": {"resourceSubscriptions": ["file:///r"]}});
+    let mut listen = modern.start("subscriptions/listen", wanted.clone());
+    let acknowledged = listen.next_method("notifications/subscriptions/acknowledged").await;
+    assert_eq!(acknowledged.params()["notifications"], wanted["notifications"]);
+    for nth in 1..=3 {
+        assert!(one.resource_updated("file:///r") > 0);
+        for client in [&legacy, &modern] {
+            client.wait_for_method("notifications/resources/updated", nth).await;
+            assert_eq!(client.count("notifications/resources/updated"), nth, "once");
+        }
+    }
+}
