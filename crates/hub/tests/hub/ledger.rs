@@ -361,3 +361,18 @@ fn what_is_held_is_owed_when_its_server_is_quiet_unless_the_follower_was_told_me
     assert_eq!(ledger.release(two), []);
     assert!(ledger.release(one).is_empty());
 }
+
+// cluster: echoes
+#[test]
+fn what_may_have_been_missed_elsewhere_is_owed_once_more_to_those_who_follow_it() {
+    let (id, other) = (FollowerId(1), FollowerId(2));
+    let mut ledger: Ledger = Ledger::default();
+    let state = [digest_of(0); 3];
+    ledger.follow(id, Revision::MODERN, Topics::ALL, FollowerBaseline::Current, state);
+    ledger.follow(other, Revision::MODERN, set([false, true, false]), FollowerBaseline::Current, state);
+    let tools = set([true, false, false]);
+    assert_eq!(ledger.owe_again(tools, Instant::now()), [id], "the other one follows no tools");
+    assert_eq!(ledger.owe_again(tools, Instant::now()), [id], "it is owed already, and its bell rings again");
+    assert_eq!(ledger.deliver(id).topics, tools, "one notice");
+    assert_eq!((ledger.deliver(id).topics, ledger.deliver(other).topics), (Topics::default(), Topics::default()));
+}
