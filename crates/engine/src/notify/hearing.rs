@@ -11,12 +11,13 @@ use bytes::Bytes;
 use tidings_hub::ClientKey;
 use tidings_hub::deliveries::HearingTally;
 use tidings_hub::ledger::{FollowerId, Topic, Topics};
-use tidings_proto::{Era, Method, meta, stale_hint};
+use tidings_proto::{Era, Method, stale_hint};
 use tidings_wire::{Frame, Payload};
 
 use crate::client::session::Caller;
 use crate::notify::ListNotifier;
 use crate::notify::announce::Announcements;
+use crate::notify::listeners::spoken_name;
 
 /// The client of a listen whose calls have to be noticed.
 pub(super) struct WatchedListen {
@@ -45,7 +46,7 @@ impl WatchedListens {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
-        let name = frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
+        let name = spoken_name(frame);
         let principal = &*caller.principal().name;
         let table = self.table.load();
         let found =

@@ -1,5 +1,6 @@
 //! Who is connected, for people to see.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
@@ -9,8 +10,9 @@ use tidings_hub::client_profile::ViewShape;
 use tidings_hub::deliveries::HearingTally;
 use tidings_hub::ledger::{FollowerId, Topic};
 use tidings_hub::scope::AccessScope;
-use tidings_proto::{Era, Revision};
+use tidings_proto::{Era, Revision, meta};
 use tidings_sync::Lock;
+use tidings_wire::Frame;
 
 use crate::client::session::{Caller, Session};
 use crate::notify::ListNotifier;
@@ -18,6 +20,18 @@ use crate::notify::hearing::{WatchedListen, WatchedListens};
 
 /// Among more open listens than this it is not looked whose a list or a call is.
 pub(super) const MOST_LISTENS: usize = 256;
+
+/// A client that calls itself something longer is known by the beginning of it: what is kept of clients is bounded in bytes.
+const NAME_BYTES: usize = 256;
+
+/// What the client of a modern request calls itself.
+pub(crate) fn spoken_name(frame: &Frame) -> Option<Cow<'_, str>> {
+    let name = frame.param_str(&["_meta", meta::CLIENT_INFO, "name"])?;
+    match name.len() > NAME_BYTES {
+        false => Some(name),
+        true => Some(Cow::Owned(name[..name.floor_char_boundary(NAME_BYTES)].to_owned())),
+    }
+}
 
 /// What is known of a client by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,5 +303,27 @@ fn of_listen(follower: FollowerId, listen: &Listen) -> Connected {
         principal: listen.principal.clone(),
         since: listen.since,
         requests: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tidings_wire::FrameLimits;
+
+    use super::*;
+
+    #[test]
+    fn a_client_with_an_endless_name_is_known_by_its_beginning() {
+        // Two bytes for each character, and one before them: the bound falls into the middle of one.
+        let long = format!("x{}", "ä".repeat(500_000));
+        for (said, kept) in [("claude-code", "claude-code".to_owned()), (&long, format!("x{}", "ä".repeat(127)))] {
+            let message = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{"{}":{{"name":"{said}"}}}}}}}}"#,
+                meta::CLIENT_INFO
+            );
+            let frame = Frame::parse(Bytes::from(message), &FrameLimits::default()).expect("a request");
+            assert_eq!(spoken_name(&frame).as_deref(), Some(kept.as_str()));
+        }
     }
 }

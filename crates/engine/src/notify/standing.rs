@@ -13,7 +13,7 @@ use tidings_wire::Frame;
 use crate::client::session::Caller;
 use crate::notify::ListNotifier;
 use crate::notify::askers::AskingClient;
-use crate::notify::listeners::{Connected, MOST_LISTENS};
+use crate::notify::listeners::{Connected, MOST_LISTENS, spoken_name};
 
 /// A client that stays, and how it stands.
 #[derive(Clone, Debug)]
@@ -181,7 +181,7 @@ impl ListNotifier {
             // `tidings tools --as CLIENT` and doctor: whoever has that name has not listed by that.
             Caller::Modern(_) if frame.param(&["_meta", meta::LOOK]).is_some() => {}
             Caller::Modern(_) => {
-                let name = frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
+                let name = spoken_name(frame);
                 let principal = &caller.principal().name;
                 // The listen of the client, where exactly one has its name and principal.
                 let Some(follower) = self.listens.only(name.as_deref(), principal) else {

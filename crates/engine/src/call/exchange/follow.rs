@@ -19,6 +19,7 @@ use crate::call::watched_tasks;
 use crate::client::principal::Principal;
 use crate::client::session::{Caller, Session, Viewer};
 use crate::notify::announce;
+use crate::notify::listeners::spoken_name;
 use crate::plan::Isolation;
 use crate::subscriptions::{Decision, Named};
 
@@ -75,7 +76,7 @@ impl Exchange {
         let topics = self.router.notifier.announced_to(&self.caller, announce::wanted(&self.frame));
         let (view_key, capabilities) = (self.caller.view_key(), self.caller.capabilities(&self.frame));
         let mut listening = self.router.discovery.listen(self.caller.viewer(), view_key, topics, &capabilities).await;
-        let name = self.frame.param_str(&["_meta", meta::CLIENT_INFO, "name"]);
+        let name = spoken_name(&self.frame);
         listening.listed = Some(self.router.notifier.show_listen(listening.follower, name.as_deref(), &self.caller));
         let mut honoured = Vec::new();
         if !uris.is_empty() {
