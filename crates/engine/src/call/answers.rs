@@ -78,10 +78,17 @@ impl RequestRouter {
     /// Waits, but not for long, until the servers of the start have said what they have: as far as somebody asks for them.
     async fn wait_started(&self, principal: &Principal) {
         let only = principal.scope.alone().and_then(|_| self.pool.passthrough_for(principal));
-        let Some(only) = only else { return self.catalogue.wait_settled().await };
+        match only {
+            // Whoever asks for one server waits for no other.
+            Some(only) => self.wait_spoken(only).await,
+            None => self.catalogue.wait_settled().await,
+        }
+    }
+
+    /// Waits, but not for long, until one server of the start has said what it has.
+    pub(super) async fn wait_spoken(&self, server: ServerId) {
         let mut catalogue = self.catalogue.subscribe();
-        // Whoever asks for one server waits for no other.
-        let spoken = catalogue.wait_for(|known| known.server(only).is_none_or(|server| server.settled));
+        let spoken = catalogue.wait_for(|known| known.server(server).is_none_or(|server| server.settled));
         // Late or not, what is known then is the answer.
         let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), spoken).await;
     }

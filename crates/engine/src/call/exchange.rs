@@ -246,6 +246,9 @@ impl Exchange {
         let routed = routed.or_else(|| self.router.route_now(&self.caller, &self.frame, self.method));
         let Some(routed) = routed.filter(|routed| self.check_scopes(routed).is_ok()) else { return false };
         let Some(live) = self.router.pool.link_now(&self.caller, &routed.server) else { return false };
+        if self.needs_list(&routed, &live) {
+            return false;
+        }
         self.begin(routed, live, Repetition::Possible).is_ok()
     }
 
@@ -453,6 +456,9 @@ impl Exchange {
         // The server would refuse it; an empty completion is what clients expect where there is none.
         if self.method == Method::Complete && !capabilities::declares(&live.hello.capabilities, "completions") {
             return Ok(Some(Reply::Answer(self.no_completions())));
+        }
+        if self.needs_list(&routed, &live) {
+            self.router.wait_spoken(routed.server.id).await;
         }
         self.begin(routed, live, Repetition::Possible)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -12,11 +13,14 @@ use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
 use tidings_sync::Lock;
 use tidings_upstream::CallQueue;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
 
 use super::shown::{FleetCounts, FleetShown};
 
 /// How many wishes may wait for the driver. Whoever finds it full is answered as if the bus were gone.
 const WAITING: usize = 4096;
+/// How long the last entries of a replica that leaves may take.
+pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the bus is, and as whom this replica speaks on it.
 #[derive(Clone)]
@@ -158,6 +162,8 @@ pub(crate) struct FleetDesk {
     pub(crate) me: ReplicaId,
     pub(crate) settings: FleetSettings,
     wishes: mpsc::Sender<FleetWish>,
+    /// The driver and what runs beside it. Not the engine's: they give the servers up after its tasks have ended.
+    pub(crate) tasks: TaskTracker,
     /// Taken by the driver.
     pub(super) heard: Lock<Option<mpsc::Receiver<FleetWish>>>,
     pub(super) seats: watch::Sender<BTreeMap<FleetServerName, FleetSeat>>,
@@ -182,6 +188,7 @@ impl FleetDesk {
             me,
             settings,
             wishes,
+            tasks: TaskTracker::new(),
             heard: Lock::new(Some(heard)),
             seats: watch::Sender::new(BTreeMap::new()),
             shown: Lock::default(),
@@ -254,6 +261,9 @@ impl FleetDesk {
         if self.wishes.send(FleetWish::Leave(done)).await.is_ok() {
             let _ = heard.await;
         }
+        self.tasks.close();
+        // What is still being written to a bus that does not answer is given up with the process.
+        let _ = tokio::time::timeout(LEAVE_WITHIN, self.tasks.wait()).await;
     }
 
     /// How the fleet is.

@@ -23,7 +23,7 @@ use tidings_hub::fleet::{BlobHash, FleetServerName, LogSequence, OwnerEpoch, Rep
 use tokio::sync::{mpsc, oneshot};
 
 use super::carried::CarriedWork;
-use super::desk::{FleetDesk, FleetSeat, FleetWish};
+use super::desk::{FleetDesk, FleetSeat, FleetWish, LEAVE_WITHIN};
 use super::driver_exchanges::{OpenOutlet, WaitingWord};
 use super::driver_offers::WaitingOffer;
 use super::log_reader::{LogReading, ReadEntry};
@@ -34,8 +34,6 @@ const TICK: Duration = Duration::from_millis(100);
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 /// The reader is made anew when the end of the log is known and not read for this long: the bus needs ten seconds to notice a lost leader.
 const READ_STALLED: Duration = Duration::from_millis(500);
-/// How long the last entries of a replica that leaves may take.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 /// How many readers may wait for an index, and how many exchanges of others are remembered.
 const READERS: usize = 65_536;
 const EXCHANGES: usize = 65_536;
@@ -351,7 +349,7 @@ impl FleetDriver {
                 IndexCommand::Ask(ask) => {
                     let (bus, events) = (Arc::clone(&self.bus), self.events.clone());
                     let applied = self.fold.applied_position();
-                    tokio::spawn(async move {
+                    self.desk.tasks.spawn(async move {
                         let answer = bus.head().await.ok();
                         let _ = events.send(DriverEvent::Head { ask, answer, applied }).await;
                     });
@@ -464,7 +462,7 @@ impl FleetDriver {
         self.appends += 1;
         let id = AppendId(format!("{:016x}-{}", self.me.incarnation, self.appends));
         let bus = Arc::clone(&self.bus);
-        tokio::spawn(async move {
+        self.desk.tasks.spawn(async move {
             if let Err(error) = bus.append(&id, &entry, None).await {
                 // Whoever needs it writes it again.
                 tracing::debug!(%error, "an entry was not written");
@@ -576,7 +574,7 @@ impl FleetDriver {
             leaving: self.leaving,
         };
         let bus = Arc::clone(&self.bus);
-        tokio::spawn(async move {
+        self.desk.tasks.spawn(async move {
             if let Err(error) = bus.beat(&beat).await {
                 tracing::debug!(%error, "a beat was not sent");
             }

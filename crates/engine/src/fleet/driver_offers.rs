@@ -58,7 +58,7 @@ impl FleetDriver {
         let id = AppendId(format!("{:016x}-offer-{}", self.me.incarnation, attempt.0));
         let bus = Arc::clone(&self.bus);
         let name = name.clone();
-        tokio::spawn(async move {
+        self.desk.tasks.spawn(async move {
             let written = async {
                 bus.put(content).await?;
                 bus.append(&id, &entry, None).await

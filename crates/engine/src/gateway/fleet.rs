@@ -42,8 +42,7 @@ impl Gateway {
             }
         });
         let effects = Arc::new(EngineEffects(Arc::downgrade(&self.0)));
-        // Not one of the engine's tasks: it gives the servers up after those have ended.
-        tokio::spawn(driver::run(Arc::clone(desk), effects, plan.collect()));
+        desk.tasks.spawn(driver::run(Arc::clone(desk), effects, plan.collect()));
     }
 
     pub(super) fn has_joined_fleet(&self) -> bool {

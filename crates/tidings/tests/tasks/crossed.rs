@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use tidings_testkit::{Client, ClientReply, Gateway, ReceivedMessage, Server};
+use tidings_testkit::{Client, ClientReply, Gate, Gateway, ReceivedMessage, Server};
 
 use super::task_jobs::{Jobs, RELATED, TASKS, core, extension, knows_tasks};
 
@@ -286,4 +286,26 @@ async fn handles_of_the_other_kind_are_good_after_a_restart_of_the_gateway() {
             _ => assert_eq!(client.request("tasks/result", json!({"taskId": id})).await.text(), "done"),
         }
     }
+}
+
+// bridging B7: at the start, the first call may come before the list that says how its tool is to be run
+#[tokio::test]
+async fn a_call_before_the_list_waits_for_what_the_list_says_of_its_tool() {
+    let (jobs, gate) = (Jobs::new(), Gate::new());
+    let server = core(&jobs).hold("tools/list", &gate).stdio().await;
+    gate.open();
+    let gateway = Gateway::builder().server("alpha", &server).serve().await;
+    gate.close();
+    let listed = gate.arrived();
+    // A process of its own, which begins with the first word of this client.
+    let client = gateway.stdio().modern().capabilities(knows_tasks()).connect().await;
+    let list = client.start("tools/list", json!({}));
+    gate.reached(listed + 1).await;
+    let call = client.start("tools/call", json!({"name": "must", "arguments": {}}));
+    // What no list says anything of is passed on meanwhile: the gateway has looked at the call before it.
+    client.request("prompts/get", json!({"name": "any"})).await;
+    assert_eq!(server.count("tools/call"), 0, "how to send it is not known yet");
+    gate.open();
+    list.finish().await.result();
+    assert!(call.finish().await.result()["taskId"].is_string());
 }

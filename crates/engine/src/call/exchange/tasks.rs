@@ -71,6 +71,16 @@ impl Exchange {
         }
     }
 
+    /// Whether how the call is sent depends on a list that its server, which is alone, may still give: a tool can be one that is
+    /// run as a task only.
+    pub(super) fn needs_list(&self, routed: &Routed, live: &LiveLink) -> bool {
+        self.method == Method::ToolsCall
+            && !routed.is_listed
+            && live.hello.revision.has_execution()
+            && task::declares_core(&live.hello.capabilities)
+            && self.router.catalogue.starting()
+    }
+
     /// Whether a client of 2025-11-25 was shown that the server's tools can be tasks, because the server has the extension.
     fn may_be_task(&self, routed: &Routed) -> bool {
         let catalogue = self.router.catalogue.current();
