@@ -5,6 +5,7 @@ said. Prints one line per check, then the totals.
 """
 
 import argparse
+import os
 import pathlib
 import shutil
 import sys
@@ -14,12 +15,12 @@ import time
 # Nothing is left among the sources.
 sys.dont_write_bytecode = True
 
-from parts import archive, crates, debian, fresh_root, image, manifests, npm, sbom, shells, signature, units, wheel
+from parts import archive, counts, crates, debian, fresh_root, image, manifests, npm, sbom, shells, signature, units, wheel
 from parts.ground import Trial
 from parts.payload import Payload
 
 # In this order: the later ones use what the earlier ones made.
-PARTS = [archive, npm, wheel, debian, image, units, shells, sbom, crates, manifests, fresh_root, signature]
+PARTS = [archive, npm, wheel, debian, image, units, shells, sbom, counts, crates, manifests, fresh_root, signature]
 
 
 def main():
@@ -30,6 +31,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="larger packages in less time, without fresh machines and without the network")
     parser.add_argument("--only", action="append", default=[], metavar="PART", help="only this part, and what was made before stays; may be repeated")
     arguments = parser.parse_args()
+    # What whoever builds has set is in no package: with 077 nobody could read the image.
+    os.umask(0o022)
     out = arguments.out.resolve()
     if out.exists() and not arguments.only:
         shutil.rmtree(out)

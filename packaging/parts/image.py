@@ -104,15 +104,17 @@ def lay_out(payload, context):
     (root / "etc/passwd").write_text(f"tidings:x:{USER}:{USER}:Tidings:/data:/usr/bin/tidings\n")
     (root / "etc/group").write_text(f"tidings:x:{USER}:\n")
     (root / "tmp").mkdir()
-    (root / "tmp").chmod(0o1777)
     licences = root / "usr/share/doc/tidings"
     licences.mkdir(parents=True)
     for name, content in payload.licences.items():
         (licences / name).write_bytes(content)
     (context / "owned/data").mkdir(parents=True)
-    (context / "owned/data").chmod(0o700)
     shutil.copy(PACKAGING / "image/Containerfile", context / "Containerfile")
+    special = {root / "tmp": 0o1777, context / "owned/data": 0o700}
     for path in [context, *context.rglob("*")]:
+        # Not as the umask of whoever builds it, and the files of this machine, have it.
+        is_plain = path.is_file() and path.parent.name != "bin" and ".so" not in path.name
+        path.chmod(special.get(path, 0o644 if is_plain else 0o755))
         os.utime(path, (EPOCH, EPOCH))
 
 

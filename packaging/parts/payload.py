@@ -1,6 +1,7 @@
 """What every package holds: the program, its man pages and its completions."""
 
 import gzip
+import pathlib
 import re
 import shutil
 
@@ -17,6 +18,9 @@ SHELLS = {
 class Payload:
     def __init__(self, binary, work):
         self.program = work / "tidings"
+        # Beside a program that was trained.
+        counts = pathlib.Path(binary).with_name("tidings.profdata")
+        self.counts = counts if counts.exists() else None
         shutil.copy(binary, self.program)
         if shutil.which("strip"):
             run(["strip", self.program])

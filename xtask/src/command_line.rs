@@ -50,7 +50,8 @@ Usage: cargo xtask TASK
                         alone and with a static embedding model; --misses: which of the tune half do not
   house                 measures of the code: sizes, cycles between modules, names, comments
   peers                 only install what the two above need, into target/peers
-  bench [ARGS…]         the load harness, in release
+  bench [ARGS…]         the load harness against the gateway as it is released (built twice the first time: once to be trained);
+                        --gateway BINARY: against that one
   deny                  licences, bans and sources of the dependencies
 
 Example: cargo xtask conformance --upstream stdio --revision 2025-11-25 --scenario tools-list";

@@ -121,10 +121,18 @@ fn run(task: &Task) -> Result<Option<Tally>, Failure> {
     }
 }
 
+/// Measures the gateway as it is released, or another one that the arguments name.
 fn bench(children: &Children, workspace: &Workspace, arguments: &[String]) -> Result<(), Failure> {
-    children.run(&workspace.cargo(["build", "--release", "-p", "tidings", "--bins"]))?;
-    let harness = workspace.cargo(["run", "--release", "-p", "tidings-bench", "--"]);
-    children.run(&harness.args(arguments))
+    let is_named = |word: &String| word == "--gateway" || word.starts_with("--gateway=");
+    let gateway = match arguments.iter().any(is_named) {
+        true => None,
+        false => Some(package::released(children, workspace)?),
+    };
+    let harness = workspace.cargo(["run", "--release", "-p", "tidings-bench", "--"]).args(arguments);
+    children.run(&match gateway {
+        Some(gateway) => harness.arg("--gateway").arg(gateway),
+        None => harness,
+    })
 }
 
 /// Licences, bans and sources. Advisories are left out: they need a database from the internet.

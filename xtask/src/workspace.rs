@@ -88,8 +88,8 @@ impl Workspace {
         self.target.join("site")
     }
 
-    /// The gateway as `packaging/static_build.py` leaves it.
-    pub(crate) fn static_gateway(&self, target: &str) -> PathBuf {
+    /// The gateway as `packaging/release_build.py` leaves it.
+    pub(crate) fn released_gateway(&self, target: &str) -> PathBuf {
         self.target.join(target).join("release").join("tidings")
     }
 
