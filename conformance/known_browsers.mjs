@@ -33,6 +33,8 @@ const company = new Provider(issuer, {
   clients: [
     // The gateway, which asks whose a browser is.
     { client_id: 'tidings', client_secret: 'tidings-secret-41c9', redirect_uris: [`${base}/oauth/whoami`], grant_types: ['authorization_code'], response_types: ['code'] },
+    // The same without a secret: it shows who it is by PKCE alone.
+    { client_id: 'tidings-public', token_endpoint_auth_method: 'none', redirect_uris: [`${base}/oauth/whoami`], grant_types: ['authorization_code'], response_types: ['code'] },
     // What people use the gateway with.
     { client_id: 'desk', token_endpoint_auth_method: 'none', application_type: 'native', redirect_uris: [AWAY], grant_types: ['authorization_code'], response_types: ['code'] },
   ],
@@ -57,7 +59,11 @@ const company = new Provider(issuer, {
   },
 });
 const given = new Set();
+/** How each client showed at the token endpoint who it is. */
+const shown = new Map();
 company.on('grant.success', (ctx) => {
+  const { client, params } = ctx.oidc;
+  shown.set(client.clientId, { header: ctx.headers.authorization, secret: ctx.oidc.body.client_secret, verifier: params.code_verifier });
   for (const name of ['access_token', 'id_token']) if (ctx.body[name]) given.add(ctx.body[name]);
   given.add(ctx.oidc.params.code);
 });
@@ -107,6 +113,7 @@ async function tokenOf(who) {
 
 const jwt = (client) => `jwt = { issuer = "${issuer}", scopes = ["mcp"], groups = "groups", admin = ["group:ops"]${client} }`;
 const CLIENT = ', client_id = "tidings", client_secret = "tidings-secret-41c9"';
+const PUBLIC = ', client_id = "tidings-public"';
 const configure = (client, personal) =>
   writeFileSync(config, `[auth]\n${jwt(client)}\n[servers.crm]\nurl = "${server}"\n${personal ? '[servers.crm.auth]\nfor = "principal"\n' : ''}`);
 
@@ -133,7 +140,7 @@ const people = async () => (await (await gateway.api('/servers/crm')).json()).pe
 
 configure(CLIENT, true);
 await serve();
-for (const who of ['ada', 'dan', 'olga']) tokens[who] = await tokenOf(who);
+for (const who of ['ada', 'dan', 'eve', 'olga']) tokens[who] = await tokenOf(who);
 const ada = await legacy('ada');
 
 await check('the page of one person leads another to a clear page, and grants nothing', async () => {
@@ -182,10 +189,32 @@ await check('what a browser came back with is of no use a second time, or to ano
   assert(replayed.status === 404, `${replayed.status}`);
   await olga.close();
 }, CHECK_SECONDS);
-await check('a login for all takes an admin, by the groups in the ID token', async () => {
+const readAgain = async (change) => {
   const read = gateway.output().split('configuration read again').length;
-  configure(CLIENT, false);
+  change();
   await until('the file is not read again', () => gateway.output().split('configuration read again').length > read);
+};
+await check('a gateway without a secret knows a browser by the code and PKCE alone', async () => {
+  assert(shown.get('tidings').header?.startsWith('Basic '), 'so far it showed its secret');
+  await readAgain(() => configure(PUBLIC, true));
+  const eve = await legacy('eve');
+  const page = await pageOf(eve);
+  // To the provider, as far as the browser sees it.
+  const led = await browse(page, browserOf('eve'), undefined, {}, `${issuer}/auth`);
+  const asked = new URL(led.url).searchParams;
+  assert(asked.get('client_id') === 'tidings-public' && asked.get('code_challenge_method') === 'S256' && asked.get('code_challenge'), led.url);
+  assert(asked.get('nonce') && asked.get('state'), led.url);
+  const another = await browse(await pageOf(eve), browserOf('dan'));
+  assert(another.status === 403, `${another.status}: ${another.text}`);
+  const done = await browse(await pageOf(eve), browserOf('eve'));
+  assert(done.status === 200 && done.text.includes('for you, and nobody else'), `${done.status}: ${done.text}`);
+  const proof = shown.get('tidings-public');
+  assert(!proof.header && !proof.secret && proof.verifier?.length >= 43, JSON.stringify({ ...proof, verifier: proof.verifier?.length }));
+  assert(text(await eve.callTool({ name: 'whoami', arguments: {} })) === 'eve', 'who she is at the server');
+  await eve.close();
+}, CHECK_SECONDS);
+await check('a login for all takes an admin, by the groups in the ID token', async () => {
+  await readAgain(() => configure(PUBLIC, false));
   const begin = async (who) => {
     const headers = { authorization: `Bearer ${tokens[who]}` };
     return fetch(`${base}/api/v1/servers/crm/login`, { method: 'POST', headers });

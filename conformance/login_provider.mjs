@@ -7,8 +7,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { freePort, load, options } from './npm_story.mjs';
 
-/** Starts both; gives the provider and where it is, where the server is, everything secret that was given away, and every refresh. */
-export async function provide() {
+/** Starts both; gives the provider and where it is, where the server is, everything secret that was given away, every refresh, and how clients
+ * showed who they are. `reads`: the provider registers nobody, and reads the documents of clients instead, by this function. */
+export async function provide({ reads } = {}) {
   const { Provider } = await import(pathToFileURL(join(options.peers, 'node_modules/oidc-provider/lib/index.js')).href);
   const { McpServer } = await load('sdk/dist/esm/server/mcp.js');
   const { StreamableHTTPServerTransport } = await load('sdk/dist/esm/server/streamableHttp.js');
@@ -19,6 +20,7 @@ export async function provide() {
   /** Everything that it gave away, which nobody else may show. */
   const secrets = new Set();
   const refreshes = [];
+  const proofs = [];
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -36,9 +38,12 @@ export async function provide() {
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
     cookies: { keys: ['a-key-of-this-story'] },
     ttl: { AccessToken: 3600, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600, ClientCredentials: 3600, DeviceCode: 600 },
+    // The one of Node's own that it takes by itself refuses the addresses of this machine.
+    ...(reads && { fetch: reads }),
     features: {
       devInteractions: { enabled: false },
-      registration: { enabled: true },
+      registration: { enabled: !reads },
+      ...(reads && { clientIdMetadataDocument: { enabled: true, ack: 'draft-02' } }),
       revocation: { enabled: true },
       clientCredentials: { enabled: true },
       deviceFlow: { enabled: true },
@@ -53,6 +58,8 @@ export async function provide() {
   provider.on('grant.success', (ctx) => {
     for (const name of ['access_token', 'refresh_token']) if (ctx.body[name]) secrets.add(ctx.body[name]);
     for (const name of ['code', 'device_code']) if (ctx.oidc.params[name]) secrets.add(ctx.oidc.params[name]);
+    const { client, body, params } = ctx.oidc;
+    proofs.push({ client: client.clientId, header: ctx.headers.authorization, secret: body.client_secret, verifier: params.code_verifier });
     if (ctx.oidc.params.grant_type === 'refresh_token') refreshes.push(ctx.oidc.params.refresh_token);
   });
   provider.on('registration_create.success', (ctx) => ctx.body.client_secret && secrets.add(ctx.body.client_secret));
@@ -106,7 +113,7 @@ export async function provide() {
     await transport.handleRequest(req, res);
   }).listen(serverPort, '127.0.0.1');
 
-  return { issuer, provider, server, secrets, refreshes };
+  return { issuer, provider, server, secrets, refreshes, proofs };
 }
 
 /** Follows redirects as a browser does, with the cookies of each place; not to an address that begins with `until`, which it gives. */

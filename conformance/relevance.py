@@ -37,6 +37,13 @@ while (ready := get("status")["servers"]["ready"]) < int(servers):
     time.sleep(0.5)
 
 names = {tool["name"] for tool in get("tools")["tools"]}
+# The first search makes the index; a transformer then reads the tools beside.
+get("tools?limit=1&q=anything")
+while (searched := get("search")).get("model") and searched["by_meaning"] < len(names):
+    if time.monotonic() > deadline:
+        sys.exit("the model has not read all tools in time")
+    time.sleep(0.5)
+
 asked = [json.loads(line) for line in open(questions, encoding="utf-8")]
 for question in asked:
     unknown = set(question["tools"]) - names

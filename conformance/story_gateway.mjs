@@ -22,10 +22,11 @@ export async function until(what, holds) {
   }
 }
 
-/** A gateway that is not started yet. `config`: its file, `env`: what its environment has beside that of the story. */
-export async function storyGateway({ config, env = {} } = {}) {
+/** A gateway that is not started yet. `config`: its file, `env`: what its environment has beside that of the story, `place`: how others reach
+ * it, without the port. */
+export async function storyGateway({ config, env = {}, place = 'http://127.0.0.1' } = {}) {
   const port = await freePort();
-  const base = `http://127.0.0.1:${port}`;
+  const base = `${place}:${port}`;
   const data = join(options.directory, 'data');
   mkdirSync(data, { recursive: true });
   const house = { ...process.env, TIDINGS_CONFIG: '', HOME: options.directory, XDG_CONFIG_HOME: options.directory };

@@ -268,6 +268,7 @@ fn logins(children: &Children, workspace: &Workspace, peers: &Peers, binary: &Pa
     let mut tally = npm_story("login", children, workspace, peers, binary)?;
     tally += npm_story("people", children, workspace, peers, binary)?;
     tally += npm_story("known_browsers", children, workspace, peers, binary)?;
+    tally += npm_story("described_client", children, workspace, peers, binary)?;
     Ok(tally)
 }
 

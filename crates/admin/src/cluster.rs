@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_engine::{Gateway, ReplicaState};
 
-use crate::metrics::MetricsText;
+use crate::metrics_text::MetricsText;
 
 /// The cluster, as this replica sees it; null without one.
 pub(crate) fn describe(gateway: &Gateway) -> Value {

@@ -21,6 +21,7 @@ mod log_feed;
 mod login;
 mod manage;
 mod metrics;
+mod metrics_text;
 mod notify;
 mod offers;
 mod openapi;

@@ -1,17 +1,15 @@
 //! `GET /metrics`: what the engine counts, in the text format of Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use tidings_engine::{
-    AccessPolicy, CALL_ENDS, ClientStanding, Durations, Measures, QuotaBook, QuotaMeasure, ServerState, Topic,
-};
+use tidings_engine::{AccessPolicy, CALL_ENDS, ClientStanding, Measures, QuotaBook, QuotaMeasure, ServerState, Topic};
 use tidings_proto::ListKind;
 
+use crate::metrics_text::{Label, MetricsText};
 use crate::{AdminShared, cluster, notify, telemetry};
 
 /// The version of the format is part of its name.
@@ -28,7 +26,7 @@ pub(crate) async fn show(State(admin): State<AdminShared>) -> impl IntoResponse 
     notify::measures(&mut text, admin.hooks.as_ref());
     telemetry::measures(&mut text, admin.telemetry.as_ref());
     cluster::measures(&mut text, &admin.gateway);
-    ([(header::CONTENT_TYPE, FORMAT)], text.0)
+    ([(header::CONTENT_TYPE, FORMAT)], text.into_text())
 }
 
 /// Everything that is counted, as text.
@@ -38,7 +36,7 @@ fn render(
     policy: Option<&AccessPolicy>,
     limits: &BTreeMap<String, u64>,
 ) -> MetricsText {
-    let mut out = MetricsText(String::with_capacity(16 << 10));
+    let mut out = MetricsText::new();
     out.family("tidings_build_info", "gauge", "The version that is running; always 1.");
     out.sample("tidings_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
     servers(&mut out, measures);
@@ -254,73 +252,5 @@ const fn list_name(kind: ListKind) -> &'static str {
         ListKind::Prompts => "prompts",
         ListKind::Resources => "resources",
         ListKind::Templates => "resource_templates",
-    }
-}
-
-type Label<'a> = (&'static str, &'a dyn Display);
-
-/// The text in the making. Writing to a string can not fail.
-pub(crate) struct MetricsText(String);
-
-impl MetricsText {
-    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    pub(crate) fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
-        self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            // The format's three escapes; a server's name may hold anything.
-            let text = text.to_string().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{}{label}=\"{text}\"", if place == 0 { '{' } else { ',' });
-        }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
-    }
-
-    fn histogram(&mut self, name: &str, era: &str, durations: &Durations) {
-        self.histogram_of(name, &[("era", &era)], durations);
-    }
-
-    fn histogram_of(&mut self, name: &str, labels: &[Label<'_>], durations: &Durations) {
-        let mut total = 0;
-        let bounds = durations.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
-        for (bound, count) in bounds.zip(&durations.counts) {
-            // Buckets of Prometheus are cumulative.
-            total += count;
-            let labels: Vec<Label<'_>> = labels.iter().copied().chain([("le", &bound as &dyn Display)]).collect();
-            self.sample(&format!("{name}_bucket"), &labels, total);
-        }
-        self.sample(&format!("{name}_sum"), labels, durations.sum.as_secs_f64());
-        self.sample(&format!("{name}_count"), labels, total);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_label_may_hold_anything() {
-        let mut out = MetricsText(String::new());
-        out.sample("name", &[("server", &"a\"b\\c\nd"), ("kind", &"tools")], 3);
-        out.sample("bare", &[], 0);
-        assert_eq!(out.0, "name{server=\"a\\\"b\\\\c\\nd\",kind=\"tools\"} 3\nbare 0\n");
-    }
-
-    #[test]
-    fn buckets_are_cumulative_and_end_with_all() {
-        let mut out = MetricsText(String::new());
-        let durations = Durations { bounds: &[0.5, 1.0], counts: vec![1, 0, 2], sum: Duration::from_millis(4250) };
-        out.histogram("took", "modern", &durations);
-        let expected = [
-            "took_bucket{era=\"modern\",le=\"0.5\"} 1",
-            "took_bucket{era=\"modern\",le=\"1\"} 1",
-            "took_bucket{era=\"modern\",le=\"+Inf\"} 3",
-            "took_sum{era=\"modern\"} 4.25",
-            "took_count{era=\"modern\"} 3",
-        ];
-        assert_eq!(out.0.lines().collect::<Vec<_>>(), expected);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_outbound_hooks::{DeliveryState, HookStatus, OutboundHooks};
 
-use crate::metrics::MetricsText;
+use crate::metrics_text::MetricsText;
 
 /// Each with how it stands, in the order of the configuration. Neither secrets nor paths of URLs are in it.
 pub(crate) fn describe(hooks: Option<&OutboundHooks>) -> Vec<Value> {

@@ -256,9 +256,11 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
     let displaced_resources: Vec<&str> = resources.map(|item| item.key.as_str()).collect();
     let tools = offer.into_iter().flat_map(|offer| &offer.list(ListKind::Tools).items);
     let app_tools = tools.filter(|tool| extensions::names_page(&tool.raw)).count();
+    // Nobody tries to start it, so nothing else says what is wrong.
+    let unplaced = gateway.unplaced(&server.name);
     json!({
         "name": &*server.name,
-        "state": server.state.as_str(),
+        "state": if unplaced.is_some() { "failing" } else { server.state.as_str() },
         "source": server.origin.as_str(),
         "added_by": added_by,
         "transport": server.transport,
@@ -271,7 +273,7 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
         "prompts": count(ListKind::Prompts),
         "since": seconds(server.since),
         "connects": server.connects,
-        "error": server.error,
+        "error": unplaced.or_else(|| server.error.clone()),
         "warning": gateway.remark(server.id),
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
         "displaced_tools": displaced_tools,

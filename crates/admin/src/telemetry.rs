@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidings_telemetry::{CollectorState, Telemetry, TelemetryStatus};
 
-use crate::metrics::MetricsText;
+use crate::metrics_text::MetricsText;
 
 /// `null` where nothing is sent.
 pub(crate) fn describe(telemetry: Option<&Telemetry>) -> Value {

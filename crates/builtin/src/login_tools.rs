@@ -45,12 +45,13 @@ struct LoginToolSet {
 
 impl LocalAnswers for LoginToolSet {
     fn answer(self: Arc<Self>, request: LocalRequest) -> BoxFuture<'static, LocalOutcome> {
-        let outcome = match request.method {
-            Method::List(ListKind::Tools) => LocalOutcome::Result(self.list().to_string().into()),
-            Method::ToolsCall => self.call(&request),
-            other => RequestError::unknown_method(other).into(),
-        };
-        Box::pin(std::future::ready(outcome))
+        Box::pin(async move {
+            match request.method {
+                Method::List(ListKind::Tools) => LocalOutcome::Result(self.list().to_string().into()),
+                Method::ToolsCall => self.call(&request).await,
+                other => RequestError::unknown_method(other).into(),
+            }
+        })
     }
 }
 
@@ -62,7 +63,18 @@ impl LoginToolSet {
         json!({ "tools": tools })
     }
 
-    fn call(&self, request: &LocalRequest) -> LocalOutcome {
+    /// The missing logins of whoever calls. That none is missing is known only after their servers have answered: the first call of a
+    /// person may come before that.
+    async fn known_missing_logins(&self, call: u64) -> Vec<String> {
+        let missing = self.surroundings.missing_logins();
+        if !missing.is_empty() {
+            return missing;
+        }
+        self.surroundings.view(call).await;
+        self.surroundings.missing_logins()
+    }
+
+    async fn call(&self, request: &LocalRequest) -> LocalOutcome {
         let name = request.frame.param_str(&["name"]).unwrap_or_default();
         if name != LOG_IN {
             return RequestError::invalid_params(format!("unknown tool: {name}")).into();
@@ -72,7 +84,7 @@ impl LoginToolSet {
         if let Some(key) = arguments.keys().find(|key| *key != "server") {
             return failed(&format!("log_in has no argument \"{key}\"; its only one is \"server\""));
         }
-        let missing = self.surroundings.missing_logins();
+        let missing = self.known_missing_logins(request.call).await;
         match (arguments.get("server").and_then(Value::as_str), &missing[..]) {
             (_, []) => said("You are logged in: no login of yours is missing."),
             (Some(server), _) if missing.iter().any(|known| known == server) => {

@@ -2,6 +2,7 @@
 //!
 //! Here: the effects (requests to an embeddings endpoint, the store). What they mean for a ranking is decided in `tidings-search`.
 
+mod encoder;
 mod endpoint;
 mod learner;
 
@@ -10,11 +11,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tidings_search::{ForgetFault, MeaningSource, SearchControl, StaticModel, ToolIndex};
+use tidings_search::{ForgetFault, MeaningSource, SearchControl, SearchModel, ToolIndex};
 use tidings_store::{UseTable, VectorTable};
 use tidings_upstream::LinkError;
 use tokio_util::task::AbortOnDropHandle;
 
+use encoder::EncoderVectors;
 use endpoint::EmbeddingsEndpoint;
 pub use endpoint::EndpointSettings;
 pub(crate) use learner::Learner;
@@ -23,7 +25,7 @@ pub(crate) use learner::Learner;
 #[derive(Debug, Default)]
 pub struct SearchSettings {
     /// The model of this process.
-    pub model: Option<Arc<StaticModel>>,
+    pub model: Option<SearchModel>,
     /// An endpoint elsewhere that makes the vectors, in the place of a model in the process.
     pub endpoint: Option<EndpointSettings>,
     /// Whether to learn from use.
@@ -44,10 +46,11 @@ pub struct SearchTables {
 pub struct SearchService {
     index: Arc<ToolIndex>,
     endpoint: Option<Arc<EmbeddingsEndpoint>>,
+    encoder: Option<Arc<EncoderVectors>>,
     learner: Option<Arc<Learner>>,
     /// For what an earlier run learnt, when this one does not.
     uses: UseTable,
-    /// Fetches vectors from the endpoint; ends with this service.
+    /// Gives the index vectors from the endpoint or the transformer; ends with this service.
     fetching: OnceLock<AbortOnDropHandle<()>>,
 }
 
@@ -57,14 +60,19 @@ impl SearchService {
         let SearchSettings { model, endpoint, learn } = settings;
         let endpoint = endpoint.map(|settings| EmbeddingsEndpoint::new(settings, tables.vectors)).transpose()?;
         let endpoint = endpoint.map(Arc::new);
+        let mut encoder = None;
         let meaning = match (model, &endpoint) {
-            (Some(model), _) => MeaningSource::Model(model),
+            (Some(SearchModel::Static(model)), _) => MeaningSource::Model(Arc::new(model)),
+            (Some(SearchModel::Encoder(model)), _) => {
+                let vectors = encoder.insert(Arc::new(EncoderVectors::new(model)));
+                MeaningSource::Remote(Arc::clone(vectors) as _)
+            }
             (None, Some(endpoint)) => MeaningSource::Remote(Arc::clone(endpoint) as _),
             (None, None) => MeaningSource::Words,
         };
         let index = Arc::new(ToolIndex::with_meaning(meaning));
         let learner = learn.then(|| Arc::new(Learner::new(tables.uses.clone())));
-        Ok(Self { index, endpoint, learner, uses: tables.uses, fetching: OnceLock::new() })
+        Ok(Self { index, endpoint, encoder, learner, uses: tables.uses, fetching: OnceLock::new() })
     }
 
     /// The index of all tools, which follows the catalogue.
@@ -72,8 +80,14 @@ impl SearchService {
         Arc::clone(&self.index)
     }
 
-    /// Begins to fetch vectors, where they come from elsewhere. Ends with the service.
+    /// Begins to fetch vectors, where they come later. Ends with the service.
     pub fn start(&self) {
+        if let Some(encoder) = &self.encoder {
+            self.fetching.get_or_init(|| {
+                let work = encoder::encode_wanted(Arc::clone(encoder), Arc::downgrade(&self.index));
+                AbortOnDropHandle::new(tokio::spawn(work))
+            });
+        }
         if let Some(endpoint) = &self.endpoint {
             self.fetching.get_or_init(|| {
                 // Weak, or the task would keep the index alive that it is to end with.
@@ -98,12 +112,18 @@ impl SearchControl for SearchService {
             "learns": self.learner.is_some(),
             "learnt": self.learner.as_ref().map_or(0, |learner| learner.memory().len()),
         });
-        if let MeaningSource::Model(model) = self.index.meaning() {
-            let facts = model.facts();
+        let facts = match (self.index.meaning(), &self.encoder) {
+            (MeaningSource::Model(model), _) => Some(model.facts()),
+            (_, Some(encoder)) => Some(encoder.facts()),
+            _ => None,
+        };
+        if let Some(facts) = facts {
             described["model"] = json!({
                 "directory": facts.directory,
                 "tokens": facts.tokens,
                 "dimensions": facts.dimensions,
+                "layers": facts.layers,
+                "waiting": count.waiting,
                 "tokenizer": facts.tokenizer,
                 "bytes": facts.bytes,
                 "approximations": facts.approximations,

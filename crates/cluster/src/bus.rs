@@ -86,6 +86,12 @@ pub enum BusError {
         /// What is wrong with it.
         fault: String,
     },
+    /// It knows nobody by that login, or not any more.
+    #[error("NATS refused the login ({0}); look at `credentials` of [cluster], or at the login in its `nats`")]
+    Login(String),
+    /// There is no connection that both sides trust.
+    #[error("no TLS with NATS ({0}); look at `tls` of [cluster]")]
+    Tls(String),
     /// The bus refused.
     #[error("the bus refused: {0}")]
     Refused(String),

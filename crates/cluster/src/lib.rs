@@ -13,4 +13,4 @@ mod wire_form;
 
 pub use bus::{AppendId, BusArrival, BusArrivals, BusError, FleetBus, LogHead, LoggedEntry};
 pub use bus_keys::{BusKeys, SecretTooShort};
-pub use nats::{NatsBus, NatsEntries, NatsSettings};
+pub use nats::{NatsAccess, NatsBus, NatsEntries, NatsSettings, NatsTls};

@@ -4,36 +4,38 @@
 //! second), pauses between attempts to connect grow to seconds (so they do not), and what is published while disconnected is delivered later
 //! (so nothing is). Frames have a connection of their own: large answers must not delay beats and the log.
 
+mod access;
 mod contents;
 mod log;
 mod messages;
 
 use std::time::Duration;
 
+use async_nats::Client;
 use async_nats::connection::State;
 use async_nats::jetstream::{self, context::ContextBuilder};
-use async_nats::{Client, ConnectOptions, ServerAddr};
 use tidings_hub::fleet::ReplicaId;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bus::{ArrivalQueue, BusArrivals, BusError};
 use crate::bus_keys::BusKeys;
+use access::NatsDoor;
+pub use access::{NatsAccess, NatsTls};
 pub use log::NatsEntries;
 
-const PING_EVERY: Duration = Duration::from_millis(500);
-const RECONNECT_EVERY: Duration = Duration::from_millis(100);
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long an answer of the bus may take. A commit waits longer while a leader is elected: whoever writes tries again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Acknowledgements that are waited for at a time; 5,000 of them block the client.
 const OPEN_ACKS: usize = 256;
 
 /// Where the bus is, and as whom this replica speaks on it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NatsSettings {
-    /// The servers, such as `nats://a:4222`.
+    /// The servers, such as `nats://a:4222`, also with a login in them.
     pub servers: Vec<String>,
+    /// How this replica is let in.
+    pub access: NatsAccess,
     /// The name of the cluster: several may share the servers.
     pub name: String,
     /// This process.
@@ -94,13 +96,9 @@ pub struct NatsBus {
 impl NatsBus {
     /// Connects, makes the streams that are missing and begins to listen.
     pub async fn connect(settings: NatsSettings) -> Result<(Self, BusArrivals), BusError> {
-        let addresses: Vec<ServerAddr> = settings
-            .servers
-            .iter()
-            .map(|server| server.parse().map_err(|e| BusError::Refused(format!("{server}: {e}"))))
-            .collect::<Result<_, _>>()?;
-        let client = connect(&addresses, &settings.name).await?;
-        let frames = connect(&addresses, &settings.name).await?;
+        let door = NatsDoor::new(&settings.servers, settings.access, &settings.name)?;
+        let client = door.connect().await?;
+        let frames = door.connect().await?;
         let context = ContextBuilder::new()
             .timeout(ANSWER_WITHIN)
             .ack_timeout(ANSWER_WITHIN)
@@ -149,18 +147,6 @@ impl Drop for NatsBus {
 
 fn is_connected(client: &Client) -> bool {
     client.connection_state() == State::Connected
-}
-
-async fn connect(addresses: &[ServerAddr], cluster: &str) -> Result<Client, BusError> {
-    ConnectOptions::new()
-        .name(format!("tidings {cluster}"))
-        .ping_interval(PING_EVERY)
-        .reconnect_delay_callback(|_| RECONNECT_EVERY)
-        .connection_timeout(CONNECT_WITHIN)
-        .request_timeout(Some(ANSWER_WITHIN))
-        .connect(addresses)
-        .await
-        .map_err(refused)
 }
 
 fn refused(error: impl std::fmt::Display) -> BusError {

@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod clash;
 mod clients;
+mod cluster;
 mod container;
 mod entry;
 mod itself;
@@ -182,7 +183,7 @@ fn native(reading: &FileReading<'_>, entries: &[TableEntry]) -> Config {
     let registries = registry::registries(&mut root);
     // Notices that are made after reading point to where the section stands.
     root.remember("cluster");
-    let cluster = root.section("cluster").and_then(access::cluster);
+    let cluster = root.section("cluster").and_then(cluster::cluster);
     // Last: every key that was asked for is known by now, the rest are misspelt.
     root.finish();
     let rest = Config::default();

@@ -37,9 +37,9 @@ pub use lock::{LockFile, LockFileFault, LockedItem, LockedServer};
 pub use outline::outline;
 pub use plan::audit::AuditSettings;
 pub use plan::auth::{
-    AuthSettings, BrowserClient, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings,
-    PeopleSettings, TokenSettings,
+    AuthSettings, BrowserClient, CertificateSettings, IntrospectionSettings, JwtSettings, PeopleSettings, TokenSettings,
 };
+pub use plan::cluster::{ClusterSettings, ClusterTls};
 pub use plan::entry::{CatalogueEntry, EntryArguments, EntryCommand, EntryVariable};
 pub use plan::filter::{ToolFilter, glob_matches};
 pub use plan::gateway::{

@@ -13,7 +13,7 @@ const SECRET_TABLES: &[&str] = &["env", "headers"];
 /// Parts of the names of variables and headers that hold secrets.
 const SECRET_WORDS: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSW", "AUTHORIZATION", "COOKIE", "CREDENTIAL"];
 /// Keys whose values may be secrets, where the value is a text.
-const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key", "client_secret", "client_key"];
+const SECRET_KEYS: &[&str] = &["secret", "token", "password", "api_key", "client_secret", "client_key", "credentials"];
 
 /// Every key of the file with its value, in order; `Err` where the text is not of its format.
 pub fn outline(text: &str, path: &Path) -> Result<Vec<String>, ConfigErrors> {
@@ -138,9 +138,10 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         let secrets = "[vault]\nkey = \"hunter2\"\n[auth]\njwt = [{ client_id = \"us\", client_secret = \"hunter2\" }]\n\
-                       [auth.introspection]\nclient_secret = \"hunter2\"\n[servers.a.auth]\nclient_secret = \"hunter2\"\nclient_key = \"hunter2\"\n";
+                       [auth.introspection]\nclient_secret = \"hunter2\"\n[servers.a.auth]\nclient_secret = \"hunter2\"\nclient_key = \"hunter2\"\n\
+                       [cluster]\ncredentials = \"hunter2\"\n";
         let hidden = outline(secrets, Path::new("tidings.toml")).unwrap();
-        assert!(hidden.len() == 6 && !hidden.iter().any(|line| line.contains("hunter2")), "{hidden:#?}");
+        assert!(hidden.len() == 7 && !hidden.iter().any(|line| line.contains("hunter2")), "{hidden:#?}");
         let json =
             outline("{\"mcpServers\": {\"a\": {\"command\": \"x\", \"args\": [], \"y\": {}}}}", Path::new(".mcp.json"));
         let expected = ["mcpServers.a.command = \"x\"", "mcpServers.a.args = []", "mcpServers.a.y = {}"];

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod auth;
+pub(crate) mod cluster;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod gateway;
@@ -25,7 +26,8 @@ use crate::error::{ConfigNotice, ConfigPlace, ConfigWarning, UnrunnablePart};
 use crate::tree::key_path;
 use crate::watch::{WatchConfig, WatchSource};
 use audit::AuditSettings;
-use auth::{AuthSettings, ClusterSettings};
+use auth::AuthSettings;
+use cluster::ClusterSettings;
 use gateway::{GatewaySettings, NotificationSettings};
 use limits::LimitSettings;
 use login::LoginSetting;

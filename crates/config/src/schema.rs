@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "only their shape is used")]
 
 mod access;
+mod cluster;
 mod limits;
 mod login;
 mod notify;
@@ -20,7 +21,8 @@ use serde_json::Value;
 
 use crate::span::SpanSchema;
 use crate::watch::WatchSchema;
-use access::{AuthSchema, ClusterSchema};
+use access::AuthSchema;
+use cluster::ClusterSchema;
 use limits::LimitsSchema;
 use notify::NotifySchema;
 use policy::PolicySchema;
@@ -209,6 +211,15 @@ struct TlsSchema {
 
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase")]
+#[schemars(rename = "OnIsolation")]
+#[allow(dead_code, reason = "only its schema is used")]
+enum OnIsolationSchema {
+    Keep,
+    Stop,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
 #[schemars(rename = "ClientCert")]
 #[allow(dead_code, reason = "only its schema is used")]
 enum ClientCertSchema {
@@ -325,7 +336,7 @@ enum RevisionSchema {
 #[schemars(deny_unknown_fields)]
 #[schemars(rename = "Search")]
 struct SearchSchema {
-    /// The directory of a static embedding model (model.safetensors and tokenizer.json), so that tools are found by meaning, too.
+    /// The directory of a model (model.safetensors and tokenizer.json): a small transformer, or static embeddings, so that tools are found by meaning, too.
     model: Option<String>,
     /// An embeddings endpoint, in the place of `model`.
     embeddings: Option<EmbeddingsSchema>,
@@ -522,6 +533,13 @@ struct ServerSchema {
     /// definition ("old"), which then still can be called.
     #[schemars(extend("default" = "hide"))]
     held: Option<HeldSchema>,
+    /// In a cluster: labels of which a replica must have all to run it.
+    #[schemars(extend("default" = []))]
+    placement: Option<Vec<String>>,
+    /// In a cluster: what becomes of it while its replica is cut off from the others. "keep" goes on for the clients of that replica, while another
+    /// replica may start it too; "stop" kills it, so that there are never two.
+    #[schemars(extend("default" = "keep"))]
+    on_isolation: Option<OnIsolationSchema>,
     /// Which variables of the gateway the command sees, besides what every program needs and `env`: names, of which one that
     /// ends in `*` stands for all that begin so, or "all". By default what `[gateway]` says.
     inherit_env: Option<InheritEnv>,

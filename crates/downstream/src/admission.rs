@@ -25,7 +25,7 @@ pub const LIMITS: tidings_wire::FrameLimits =
 pub(crate) const VERSION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 /// Says that a request was read from the standard input of `tidings stdio --attach`, where messages have no headers.
 pub const RELAYED: HeaderName = HeaderName::from_static("tidings-relayed");
-const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
+pub(crate) const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 const NAME: HeaderName = HeaderName::from_static(headers::NAME);
 
 /// What a message is taken for.

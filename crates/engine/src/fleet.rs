@@ -10,14 +10,34 @@
 pub(crate) mod carried;
 pub(crate) mod desk;
 pub(crate) mod driver;
-mod driver_exchanges;
-mod driver_offers;
 pub(crate) mod forward_link;
 mod log_reader;
 pub(crate) mod offer_form;
+pub(crate) mod set_change;
 mod shown;
 
 pub(crate) use carried::vouch;
 pub(crate) use desk::{FleetDesk, FleetSeat};
 pub use desk::{FleetSettings, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece};
+pub use set_change::{KeptStep, LoggedChange, SetFollower};
 pub use shown::{FleetShown, ReplicaShown, ReplicaState};
+pub use tidings_cluster::{NatsAccess, NatsTls};
+
+use tidings_hub::fleet::BlobHash;
+use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};
+
+use crate::plan::ServerPlan;
+
+/// A server as the log names it: where it may run, and a hash of what it is.
+pub(crate) fn placed(plan: &ServerPlan) -> PlacedServer {
+    let definition = format!("{:?}", (&plan.identity, plan.isolation, plan.source.transport()));
+    PlacedServer {
+        name: plan.name.as_str().into(),
+        definition: BlobHash::of(definition.as_bytes()),
+        placement: plan.placement.clone(),
+        on_isolation: match plan.stops_alone {
+            true => IsolationRule::Stop,
+            false => IsolationRule::Keep,
+        },
+    }
+}

@@ -1,6 +1,7 @@
 //! The engine as a whole: composes its parts, and is what transports hold.
 
 pub(crate) mod approvals;
+mod carried_requests;
 mod clients;
 mod fleet;
 mod policy;
@@ -40,7 +41,7 @@ use crate::lifecycle::change::{ChangeError, OfferReview, Operation, ServerIds};
 use crate::links::in_flight::Cancelled;
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
-use crate::notify::announce::OwedNotice;
+use crate::notify::notices::OwedNotice;
 use crate::observe::audit::{AuditedDecision, CallOutcome};
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::journal::Journal;

@@ -28,13 +28,14 @@ pub use client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaMeasure, 
 pub use client::session::{Caller, ClientSink, ModernCaller, Session, SessionCaller};
 pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
 pub use fleet::{
-    FleetSettings, FleetShown, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece, ReplicaShown, ReplicaState,
+    FleetSettings, FleetShown, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece, KeptStep, LoggedChange, NatsAccess,
+    NatsTls, ReplicaShown, ReplicaState, SetFollower,
 };
 pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use gateway::{Gateway, GatewayStart};
-pub use lifecycle::change::{ChangeError, OfferReview, Operation, Prefix, Start};
-pub use notify::announce::OwedNotice;
+pub use lifecycle::change::{AgreedChange, ChangeError, OfferReview, Operation, Prefix, Start};
 pub use notify::listeners::{Connected, ConnectedBy};
+pub use notify::notices::OwedNotice;
 pub use notify::standing::{ClientEvent, ClientEvents, CommitNotices, StandingClient, ToldClient};
 pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 pub use observe::call_meters::{CALL_ENDS, CallKind, CallMeasures, KindMeasures, ToolMeasures};

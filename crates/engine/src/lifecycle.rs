@@ -86,7 +86,16 @@ impl ServerLifecycle {
     /// Ends every link of a server and waits until they are gone.
     async fn end_links(&self, server: &Server) {
         for link in self.sever(server) {
-            link.close().await;
+            self.close(server, &link).await;
+        }
+    }
+
+    /// Where there may be only one, the next replica counts on the end of this one's within a second: it is not asked.
+    async fn close(&self, server: &Server, link: &SharedLink) {
+        let stops_alone = server.plan.stops_alone && self.runtime.fleet.is_some();
+        match stops_alone {
+            true => link.kill().await,
+            false => link.close().await,
         }
     }
 

@@ -8,6 +8,7 @@ mod askers;
 mod channel;
 mod hearing;
 pub(crate) mod listeners;
+pub(crate) mod notices;
 pub(crate) mod standing;
 pub(crate) mod summary;
 

@@ -12,3 +12,4 @@ pub(crate) mod remarks;
 pub(crate) mod request_span;
 pub(crate) mod status;
 pub(crate) mod telemetry;
+pub(crate) mod update_spans;

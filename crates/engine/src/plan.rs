@@ -202,6 +202,10 @@ pub struct ServerPlan {
     pub approval: Option<ApprovalPlan>,
     /// What it is, in one line of the lock file: how it is reached, without secrets.
     pub identity: Option<String>,
+    /// Labels that a replica must have to run it, where there may be several.
+    pub placement: Vec<String>,
+    /// Whether a replica that is cut off from the others ends it, so that there is never a second one.
+    pub stops_alone: bool,
 }
 
 /// How a server is reached.

@@ -36,6 +36,7 @@ use crate::links::live_link::LiveLink;
 use crate::links::open_links::OpenLinks;
 use crate::observe::catalogue_store::CatalogueStore;
 use crate::observe::meters::Meters;
+use crate::observe::update_spans::{UpdateCause, UpdateSpans};
 use crate::runtime::EngineRuntime;
 use crate::servers::server::Server;
 use crate::servers::server_pool::ServerPool;
@@ -101,6 +102,8 @@ pub(crate) struct FollowTable {
     polls: HashMap<ResourceAddress, CancellationToken>,
     /// Who follows, and where their spelling of a URI is not the usual one.
     who: HashMap<FollowerId, Who>,
+    /// What began the changes that somebody may be owed; empty without telemetry.
+    causes: UpdateSpans,
 }
 
 impl FollowTable {
@@ -118,6 +121,7 @@ impl FollowTable {
             listens: HashMap::new(),
             polls: HashMap::new(),
             who: HashMap::new(),
+            causes: UpdateSpans::default(),
         }
     }
 }
@@ -218,9 +222,23 @@ impl ResourceSubscriptions {
     pub(crate) fn resource_changed(self: &Arc<Self>, link: LinkKey, uri: &str) {
         let uri = Uri::from(uri);
         self.drive(|table, now| match table.by_link.get(&link) {
-            Some(place) => table.machine.changed(*place, &uri, now),
+            Some(&place) => {
+                let commands = table.machine.changed(place, &uri, now);
+                self.trace_cause(table, place, &uri, now, UpdateCause::Signal);
+                commands
+            }
             // Nothing is followed over this link.
             None => SubscriptionCommands::new(),
         });
+    }
+
+    /// For whoever exports traces: something happened at this moment to a resource. Traced if followers of it, or of what it lies under,
+    /// will be told because of it.
+    fn trace_cause(&self, table: &mut FollowTable, place: PlaceId, uri: &str, now: Instant, cause: UpdateCause) {
+        let Some(sink) = self.runtime.telemetry.as_deref() else { return };
+        let followed = table.machine.gathered_at(place, uri, now);
+        let Some(server) = self.server_at(table, place).filter(|_| !followed.is_empty()) else { return };
+        let followed = followed.into_iter().map(|uri| ResourceAddress { place, uri });
+        table.causes.caused(sink, (cause, &server.plan.name), uri, followed, now);
     }
 }

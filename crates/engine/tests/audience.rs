@@ -106,6 +106,8 @@ fn gateway(audience: ServerAudience) -> Gateway {
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
+        placement: Vec::new(),
+        stops_alone: false,
         identity: None,
     };
     let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();

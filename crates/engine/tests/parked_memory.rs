@@ -127,6 +127,8 @@ fn gateway(server: Asking, input_wait: Duration) -> Gateway {
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
+        placement: Vec::new(),
+        stops_alone: false,
         identity: None,
     };
     let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();

@@ -4,7 +4,6 @@
 //! directions of every name, and renders each list once per revision. A change of one server makes a new snapshot that
 //! shares with the one before everything that server has no part in: the work of a commit is that of its own list.
 
-mod alone;
 mod difference;
 mod limited;
 mod listing;
@@ -13,8 +12,6 @@ mod offer;
 mod owners;
 mod rendered;
 mod reserved;
-mod screen;
-mod shaped;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -24,10 +21,11 @@ use tidings_proto::{FieldView, ListKind, LocalName, PublicName, Revision};
 use tidings_wire::Digest;
 
 pub use difference::{ItemDifference, ListChange, ListDifference};
-pub use listing::{LIST_END, ListPage, PageKey, RenderedList};
+pub use listing::{ListPage, PageKey, RenderedList};
 pub use names::{ItemRoute, NameTable, RenamedItem, ShownNames, UpdatedNames};
 pub use offer::{ItemFault, OfferExposure, OfferItem, OfferList, ScreenedItem, ServerOffer};
-pub use screen::RuledServer;
+pub use rendered::LIST_END;
+pub use rendered::screen::RuledServer;
 
 use crate::ServerId;
 use crate::ledger::ViewDigests;
@@ -35,8 +33,8 @@ use crate::policy::AccessPolicy;
 use limited::SnapshotParts;
 use owners::UriOwners;
 use rendered::RenderedOffer;
-use screen::PartLimits;
-use shaped::ShortNames;
+use rendered::screen::PartLimits;
+use rendered::shaped::ShortNames;
 
 /// A merged catalogue. Never changes; a change makes a new one.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use crate::ledger::{Topic, Topics};
 
 pub use shaped_tool::VIEW_META;
 pub(crate) use shaped_tool::{ShapedTool, touches};
-pub(crate) use short_name::short_name;
+pub(crate) use short_name::{short_name, short_name_stem};
 pub use version_range::{VersionRange, VersionRangeFault};
 
 /// The name that `tidings connect` gives the gateway in the files of clients, unless it is told another.

@@ -11,6 +11,7 @@ use tidings_wire::{ByteSpan, members};
 
 use crate::ServerId;
 use crate::catalogue::{CatalogueSnapshot, ItemRoute, OfferItem, ServerOffer};
+use crate::client_profile::{short_name, short_name_stem};
 use crate::scope::ServerAudience;
 
 /// So many names are remembered at most.
@@ -23,6 +24,8 @@ const MOST_COMPARED: usize = 64;
 const MOST_NEAREST: usize = 3;
 /// Only among so many names is one looked for that comes near.
 const MOST_SEARCHED: usize = 5_000;
+/// How often a short name may have been made anew because somebody had it. Once is rare enough.
+const MOST_ATTEMPTS: usize = 3;
 /// Below this likeness a suggestion is more often wrong than right.
 const LIKENESS: f64 = 0.80;
 
@@ -100,6 +103,18 @@ impl Departures {
         self.names.get(name)
     }
 
+    /// As [`Self::of`], for a client whose profile cuts names at `budget` bytes and who was shown the tool by such a name. The whole name
+    /// comes with it. Whole names are remembered and short ones made again, because each profile has its own.
+    pub fn of_short(&self, short: &str, budget: usize) -> Option<(&Arc<str>, &DepartedTool)> {
+        let kept = short_name_stem(short)?;
+        let is_it = |full: &str| {
+            full.starts_with(kept)
+                && (0..MOST_ATTEMPTS)
+                    .any(|attempt| short_name(full, budget, attempt).is_some_and(|made| made.as_str() == short))
+        };
+        self.names.iter().filter(|(full, _)| is_it(full)).max_by_key(|(_, tool)| tool.commit)
+    }
+
     /// How many names are remembered.
     pub fn len(&self) -> usize {
         self.names.len()
@@ -167,6 +182,7 @@ mod tests {
     use tidings_proto::FieldView;
 
     use super::*;
+    use crate::client_profile::ViewShape;
 
     fn tool(name: &str, description: &str) -> OfferItem {
         let raw = format!(
@@ -199,6 +215,35 @@ mod tests {
         departures.committed(&after, &before, 42);
         departures.committed(&before, &after, 43);
         assert_eq!(departures.of("git__search").unwrap().commit, 43, "it went again");
+    }
+
+    // reach 3
+    #[test]
+    fn a_tool_that_went_is_known_by_the_short_name_that_a_client_was_shown() {
+        let long = format!("search_{}", "x".repeat(50));
+        let other = format!("search_{}", "y".repeat(50));
+        let before = Arc::new(state(&[(&long, "a"), (&other, "b"), ("brief", "c")]));
+        let mut departures = Departures::default();
+        departures.committed(&before, &state(&[]), 41);
+        for budget in [30, 51] {
+            let shape = ViewShape { name_budget: Some(budget), ..ViewShape::default() };
+            let seen = before.shaped(&Arc::new(shape));
+            for name in [&long, &other] {
+                let local = LocalName::new(name.as_str());
+                let short = seen.public_name(ListKind::Tools, ServerId(1), &local).unwrap().as_str();
+                let (full, tool) = departures.of_short(short, budget).unwrap();
+                assert_eq!((&**full, tool.commit), (format!("git__{name}").as_str(), 41));
+                assert!(departures.of_short(short, budget - 1).is_none(), "another client's name");
+                assert!(departures.of(short).is_none());
+                // Made anew once, because somebody had the name.
+                let again = short_name(full, budget, 1).unwrap();
+                assert_eq!(departures.of_short(again.as_str(), budget).unwrap().0, full);
+            }
+            for never in ["git__brief", "git__search_0", "git__search_xxxxxxxxx_00000000", "_00000000", "", "ü_0000000"]
+            {
+                assert!(departures.of_short(never, budget).is_none(), "{never}");
+            }
+        }
     }
 
     // reach 3

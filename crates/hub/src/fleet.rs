@@ -3,7 +3,8 @@
 //! Every replica reads one totally ordered log and folds it into the same state ([`fold`]). An entry names what it expects and is void on
 //! every replica where that does not hold ([`entry`]): this fences former owners, drops second copies and makes a batch all or nothing,
 //! without comparing clocks. Beats say who is there ([`members`]); suspicion makes a replica claim a server, and the log decides whose it is
-//! ([`ownership`]), which commits what it lists ([`offer_commits`]). A list is answered once the end of the log that was asked for after the request is applied ([`index_reads`]); where that could
+//! ([`ownership`]), which commits what it lists ([`offer_commits`]). Whoever changes
+//! the set of servers starts what comes, and then writes all of it as one entry ([`registry_commits`]). A list is answered once the end of the log that was asked for after the request is applied ([`index_reads`]); where that could
 //! not be had, what was answered is owed once more ([`echoes`]). A request for a server of another replica is an exchange of numbered frames,
 //! which is opened once ([`frames`], [`outgoing`], [`incoming`]).
 //!
@@ -19,6 +20,7 @@ pub mod members;
 pub mod offer_commits;
 pub mod outgoing;
 pub mod ownership;
+pub mod registry_commits;
 
 use std::sync::Arc;
 

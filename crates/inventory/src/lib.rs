@@ -15,6 +15,7 @@ mod planner;
 mod refusal;
 mod registry;
 mod reload;
+mod shared;
 mod sources;
 mod state;
 

@@ -159,6 +159,12 @@ pub enum RegistryRefusal {
     /// Whoever asked went away before it was done.
     #[error("nothing was changed, because whoever asked for it went away")]
     Cancelled,
+    /// The replicas of a cluster can not agree on it at the moment, or nobody knows whether they did.
+    #[error("{reason}")]
+    NotAgreed {
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// The gateway is starting or stopping.
     #[error("the gateway is not running; try again")]
     NotRunning,
@@ -180,7 +186,7 @@ impl RegistryRefusal {
             Self::Timeout { .. } => RefusalClass::Late,
             Self::Store { .. } => RefusalClass::NotKept,
             Self::Cancelled => RefusalClass::Cancelled,
-            Self::NotRunning => RefusalClass::Unavailable,
+            Self::NotAgreed { .. } | Self::NotRunning => RefusalClass::Unavailable,
         }
     }
 }
@@ -226,6 +232,9 @@ impl From<ChangeError> for RegistryRefusal {
             ChangeError::Declined(reason) => Self::Declined { reason },
             ChangeError::Withheld(reason) => Self::Store { reason },
             ChangeError::Stopping => Self::NotRunning,
+            error @ (ChangeError::Isolated(_) | ChangeError::Unanswered) => {
+                Self::NotAgreed { reason: error.to_string() }
+            }
             error @ (ChangeError::InCluster | ChangeError::Elsewhere { .. }) => {
                 Self::Declined { reason: error.to_string() }
             }

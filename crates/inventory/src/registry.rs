@@ -22,6 +22,7 @@ use crate::change::{ChangeBatch, DescribedChange, PlannedServer, RegistryChange,
 use crate::name_locks::{NameGuard, NameLocks};
 use crate::planner::{ConfigLoader, RegistrySetup, ServerPlanner};
 use crate::refusal::RegistryRefusal;
+use crate::shared::{SharedChange, SharedRegistry};
 use crate::sources::{ResolvedServers, ServerSources, WantedServer};
 use crate::state::{RegistryEntry, RegistryState};
 
@@ -40,14 +41,14 @@ pub(crate) struct RegistryShared {
     pub(crate) load: Option<ConfigLoader>,
     /// What stood in the file at the start.
     pub(crate) text: Option<Vec<u8>>,
-    base: PathBuf,
+    pub(crate) base: PathBuf,
     table: ServerTable,
     gateway: SetOnce<Gateway>,
     /// One change of a name at a time.
     names: NameLocks,
     /// One reading of the file at a time: of two the later one is applied last.
     pub(crate) reloading: Mutex<()>,
-    desired: Mutex<DesiredServers>,
+    pub(crate) desired: Mutex<DesiredServers>,
     pub(crate) state: watch::Sender<Arc<RegistryState>>,
     /// What the gateway started with.
     pub(crate) first: Config,
@@ -138,6 +139,7 @@ impl ServerRegistry {
 
     /// The gateway has been started with [`Self::plans`]; from now on it can be changed.
     pub fn attach(&self, gateway: Gateway) {
+        gateway.follow_set(Arc::new(SharedRegistry(Arc::downgrade(&self.0))));
         // Set once: the process has one gateway, and a second call would be a mistake of the wiring.
         let _ = self.0.gateway.set(gateway);
     }
@@ -195,6 +197,8 @@ impl ServerRegistry {
         }
         // Names first: everything below compares with what is there, and that must stay so.
         let mut mine = unless(cancelled, self.0.names.lock(named.clone())).await?;
+        // What another replica has answered to be done counts here, too.
+        unless(cancelled, self.gateway()?.confirm_set()).await??;
         let described = self.describe(changes).await?;
         // Such as the image of a container, which may have to be pulled.
         if described.iter().any(|(_, server)| server.as_ref().is_some_and(needs_much)) {
@@ -253,6 +257,7 @@ impl ServerRegistry {
 
     async fn switch(&self, name: &str, enabled: bool, cancelled: &CancellationToken) -> Result<(), RegistryRefusal> {
         let mine = unless(cancelled, self.0.names.lock(BTreeSet::from([name.to_owned()]))).await?;
+        unless(cancelled, self.gateway()?.confirm_set()).await??;
         self.transact(mine, |sources| ChangeBatch::switch(name, enabled, sources), None, cancelled).await
     }
 
@@ -278,6 +283,7 @@ impl ServerRegistry {
     fn make(&self, change: &RegistryChange) -> Result<Option<PlannedServer>, RegistryRefusal> {
         let (name, Some(server)) = (change.name(), change.server()) else { return Ok(None) };
         let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
+        self.check_shared(&read)?;
         let mut plan = self.0.planner.plan(&read, Origin::Runtime);
         // A server that is added must be usable now; only one of the file may be there as failing until it is.
         if let Source::Unready(unready) = &plan.source {
@@ -290,19 +296,19 @@ impl ServerRegistry {
         Ok(Some(PlannedServer { read, plan }))
     }
 
-    /// Carries out a change of which the names are held. `batch`: what it means for the sources, asked anew whenever the names were let
+    /// Carries out a change of which the names are held. `again`: what it means for the sources, asked anew whenever the names were let
     /// go.
     async fn transact(
         &self,
         mut mine: NameGuard<'_>,
-        batch: impl Fn(&ServerSources) -> Result<ChangeBatch, RegistryRefusal>,
+        again: impl Fn(&ServerSources) -> Result<ChangeBatch, RegistryRefusal> + Send + Sync,
         review: Option<ChangeReview>,
         cancelled: &CancellationToken,
     ) -> Result<(), RegistryRefusal> {
         let (batch, mut todo) = loop {
             let (batch, todo) = {
                 let desired = self.0.desired.lock().await;
-                let batch = batch(&desired.sources)?;
+                let batch = again(&desired.sources)?;
                 let sources = desired.sources.after(&batch.steps);
                 let todo = self.difference(&desired, &sources, &batch.must_start, &batch.planned);
                 (batch, todo)
@@ -317,6 +323,10 @@ impl ServerRegistry {
             mine = unless(cancelled, self.0.names.lock(all)).await?;
         };
         let operations = std::mem::take(&mut todo.operations);
+        if self.gateway()?.is_replica() {
+            let change = SharedChange { registry: self, batch, todo, again: &again };
+            return self.transact_in_fleet(operations, change, review, cancelled).await;
+        }
         // Called when nothing else can fail, inside the engine's transaction: what is kept and what runs never
         // differ.
         let keep = async || {

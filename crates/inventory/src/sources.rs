@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidings_config::{Config, ConfigErrors, ConfigSurroundings, ServerConfig, UriMode};
-use tidings_engine::{Origin, Prefix};
+use tidings_engine::{KeptStep, Origin, Prefix};
 use tidings_store::{KeepStep, KeptServers};
 
 use crate::state::RegistryEntry;
@@ -156,6 +156,23 @@ impl ServerSources {
             SourceStep::Switch(name, None) => {
                 self.switched.remove(name);
             }
+        }
+    }
+
+    /// Takes a step that another replica made. What it refers to (variables, files) is read here, and may be missing.
+    pub(crate) fn follow(&mut self, step: &KeptStep, base: &Path) {
+        match step {
+            KeptStep::Keep { name, definition, .. } => {
+                // Written by a replica from what it had read.
+                let server: Value = serde_json::from_slice(definition).unwrap_or_default();
+                let read = read_server(name, &server, base);
+                if let Err(errors) = &read {
+                    tracing::error!(server = %name, "another replica added it, and it can not be used here: {errors}");
+                }
+                self.kept.insert(name.clone(), AddedServer { server, read });
+            }
+            KeptStep::Forget { name } => self.take(&SourceStep::Remove(name.clone())),
+            KeptStep::Switch { name, on } => self.take(&SourceStep::Switch(name.clone(), *on)),
         }
     }
 

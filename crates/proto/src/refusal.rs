@@ -195,6 +195,8 @@ pub enum RequestRefusal {
 pub struct ToolDeparture {
     /// What the client calls it.
     pub name: String,
+    /// Its whole name, which the change feed has, where the client was shown a short one.
+    pub full_name: Option<String>,
     /// When it went, as RFC 3339 has it.
     pub at: String,
     /// The number of the commit by which it went: `commit` in the change feed.
@@ -209,9 +211,11 @@ impl ToolDeparture {
     fn data(&self) -> String {
         let nearest: Vec<String> = self.nearest.iter().map(|name| encode_string(name)).collect();
         let renamed = self.renamed.as_ref().map(|name| format!(",\"renamedTo\":{}", encode_string(name)));
+        let full_name = self.full_name.as_ref().map(|name| format!(",\"fullName\":{}", encode_string(name)));
         format!(
-            r#"{{"tool":{},"removedAt":{},"change":{}{},"nearest":[{}]}}"#,
+            r#"{{"tool":{}{},"removedAt":{},"change":{}{},"nearest":[{}]}}"#,
             encode_string(&self.name),
+            full_name.unwrap_or_default(),
             encode_string(&self.at),
             self.change,
             renamed.unwrap_or_default(),
@@ -222,7 +226,7 @@ impl ToolDeparture {
 
 impl fmt::Display for ToolDeparture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, at, change, renamed, nearest } = self;
+        let Self { name, at, change, renamed, nearest, full_name: _ } = self;
         write!(f, "unknown tool: {name}: it went at {at} (change {change})")?;
         if let Some(renamed) = renamed {
             write!(f, " and is called {renamed} now")?;

@@ -1,13 +1,19 @@
 //! Prints how good and how fast the search is: `cargo run -p tidings-search --release --example relevance [-- --misses]`.
 //!
-//! `--misses` lists the tuned queries that do not have all their tools among the first five. `--model DIR` measures with a static
-//! embedding model, too. `--tools N` makes a catalogue of N tools for the times.
+//! `--misses` lists the tuned queries that do not have all their tools among the first five. `--model DIR` measures with a model
+//! of meanings, too. `--tools N` makes a catalogue of N tools for the times.
 
+use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tidings_search::{IndexChange, MeaningSource, SearchIndex, StaticModel, ToolDocument};
+use tidings_search::{
+    IndexChange, MeaningSource, MeaningText, Question, RemoteVectors, SearchHit, SearchIndex, SearchModel, TextEncoder,
+    ToolDocument,
+};
 
 #[allow(dead_code, reason = "its other users use other parts")]
 #[path = "../relevance/harness.rs"]
@@ -25,10 +31,13 @@ fn main() {
     let before = memory_kib("VmRSS:");
     let meaning = match option("--model") {
         Some(directory) => {
-            let model = StaticModel::open(Path::new(&directory)).expect("a model");
+            let model = SearchModel::open(Path::new(&directory)).expect("a model");
             println!("{:?}", model.facts());
             println!("resident: {before} KiB, {} KiB with the model", memory_kib("VmRSS:"));
-            MeaningSource::Model(Arc::new(model))
+            match model {
+                SearchModel::Static(model) => MeaningSource::Model(Arc::new(model)),
+                SearchModel::Encoder(model) => MeaningSource::Remote(Arc::new(Encoder(model))),
+            }
         }
         None => MeaningSource::Words,
     };
@@ -39,7 +48,7 @@ fn main() {
     println!("{:10} {:>7} {:>9} {:>9} {:>7}", "set", "queries", "recall@1", "recall@5", "MRR");
     for set in harness::SETS.into_iter().chain(["all"]) {
         let chosen = queries.iter().filter(|query| set == "all" || query.set == set);
-        let q = harness::measure(&index, chosen);
+        let q = harness::measure_by(|text| index.search(text, 50), chosen);
         println!("{set:10} {:>7} {:>9.3} {:>9.3} {:>7.3}", q.queries, q.first, q.recall_at_5, q.reciprocal_rank);
     }
     if std::env::args().any(|argument| argument == "--misses") {
@@ -49,13 +58,66 @@ fn main() {
     speed(&documents, &queries, &meaning, tools);
 }
 
-fn index_of(documents: &[ToolDocument], meaning: &MeaningSource) -> SearchIndex {
-    let index = SearchIndex::with_meaning(meaning.clone());
+/// A transformer that is asked at once; the gateway asks it beside.
+#[derive(Debug)]
+struct Encoder(TextEncoder);
+
+impl RemoteVectors for Encoder {
+    fn reads(&self) -> MeaningText {
+        MeaningText::FirstSentence
+    }
+
+    fn wanted(&self) {}
+
+    fn question(&self, text: String) -> Pin<Box<dyn Future<Output = Option<Vec<f32>>> + Send + '_>> {
+        Box::pin(std::future::ready(self.0.embed(&text)))
+    }
+}
+
+/// The index with what it wants, and a question with its vector.
+struct Measured<'a> {
+    index: SearchIndex,
+    meaning: &'a MeaningSource,
+}
+
+impl Measured<'_> {
+    fn apply(&self, changes: &[IndexChange]) {
+        self.index.apply(changes);
+        if let MeaningSource::Remote(remote) = self.meaning {
+            for text in self.index.wanted_texts(usize::MAX) {
+                let vector = now(remote.question(text.0.clone())).unwrap_or_default();
+                self.index.place(&text, &vector);
+            }
+        }
+    }
+
+    fn search(&self, text: &str, limit: usize) -> Vec<SearchHit> {
+        match self.meaning {
+            MeaningSource::Remote(remote) => {
+                let vector = now(remote.question(text.to_owned()));
+                self.index.answer(&Question { vector, ..Question::of_words(text) }, limit)
+            }
+            _ => self.index.search(text, limit),
+        }
+    }
+}
+
+/// What a future gives that is ready.
+fn now<T>(mut future: Pin<Box<dyn Future<Output = Option<T>> + Send + '_>>) -> Option<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        Poll::Ready(value) => value,
+        Poll::Pending => None,
+    }
+}
+
+fn index_of<'a>(documents: &[ToolDocument], meaning: &'a MeaningSource) -> Measured<'a> {
+    let index = Measured { index: SearchIndex::with_meaning(meaning.clone()), meaning };
     index.apply(&documents.iter().cloned().map(IndexChange::Put).collect::<Vec<_>>());
     index
 }
 
-fn misses(index: &SearchIndex, queries: &[harness::Query]) {
+fn misses(index: &Measured<'_>, queries: &[harness::Query]) {
     for query in queries.iter().filter(|query| query.set == "tuned") {
         let hits = index.search(&query.text, 5);
         let found = hits.iter().filter(|hit| query.relevant.contains(&hit.name)).count();
@@ -79,7 +141,7 @@ fn speed(documents: &[ToolDocument], queries: &[harness::Query], meaning: &Meani
         memory_kib("VmRSS:")
     );
 
-    println!("vectors: {:?}", index.count());
+    println!("vectors: {:?}", index.index.count());
     println!("peak: {} KiB", memory_kib("VmHWM:"));
 
     let mut updates: Vec<Duration> = (0..500)
@@ -101,7 +163,7 @@ fn speed(documents: &[ToolDocument], queries: &[harness::Query], meaning: &Meani
 }
 
 /// The best of several rounds per query: percentiles over queries rather than over what else the machine does.
-fn report_queries(what: &str, index: &SearchIndex, texts: &[String]) {
+fn report_queries(what: &str, index: &Measured<'_>, texts: &[String]) {
     let time = |text: &String| {
         let start = Instant::now();
         std::hint::black_box(index.search(text, 15));
@@ -112,8 +174,8 @@ fn report_queries(what: &str, index: &SearchIndex, texts: &[String]) {
     report(what, &mut times);
 }
 
-fn rounds(index: &SearchIndex) -> usize {
-    if index.len() > CATALOGUE { 3 } else { ROUNDS }
+fn rounds(index: &Measured<'_>) -> usize {
+    if index.index.len() > CATALOGUE { 3 } else { ROUNDS }
 }
 
 /// Near-duplicates, with a few words of their own each, as a large catalogue has them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tidings_search::{IndexChange, SearchIndex, ToolDocument};
+use tidings_search::{IndexChange, SearchHit, SearchIndex, ToolDocument};
 
 /// Tuned: looked at while tuning. Held out: its misses were not looked at, but it was known when the tables of words were
 /// written. Fresh: written after the last change of the ranking and the tables, and measured once.
@@ -77,9 +77,17 @@ pub(crate) fn index(documents: &[ToolDocument]) -> SearchIndex {
 
 /// Measures an index over queries.
 pub(crate) fn measure<'a>(index: &SearchIndex, queries: impl Iterator<Item = &'a Query>) -> Quality {
+    measure_by(|text| index.search(text, 50), queries)
+}
+
+/// Measures what a search finds.
+pub(crate) fn measure_by<'a>(
+    search: impl Fn(&str) -> Vec<SearchHit>,
+    queries: impl Iterator<Item = &'a Query>,
+) -> Quality {
     let mut quality = Quality::default();
     for query in queries {
-        let names: Vec<String> = index.search(&query.text, 50).into_iter().map(|hit| hit.name).collect();
+        let names: Vec<String> = search(&query.text).into_iter().map(|hit| hit.name).collect();
         let rank = names.iter().position(|name| query.relevant.contains(name));
         let in_five = names.iter().take(5).filter(|name| query.relevant.contains(*name)).count();
         quality.queries += 1;

@@ -14,10 +14,21 @@ const MAX_DEPTH: usize = 8;
 const MEANING_LETTERS: usize = 200;
 /// A model that reads whole texts may read more.
 const REMOTE_LETTERS: usize = 1_000;
+/// The longest sentence that a small transformer is given.
+const SENTENCE_LETTERS: usize = 300;
 /// How much of what a server says of itself is searched.
 const ABOUT_LETTERS: usize = 1_000;
 /// Examples beyond this length are data.
 const MAX_EXAMPLE: usize = 80;
+
+/// How much of a tool's text a model is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeaningText {
+    /// The description, up to a bound.
+    Whole,
+    /// Its first sentence: for a small model the rest is detail that costs time and blurs.
+    FirstSentence,
+}
 
 /// Which tool a document is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,9 +107,13 @@ impl ToolDocument {
         normalise(sum)
     }
 
-    /// What is sent to a model elsewhere.
-    pub(crate) fn meaning_text(&self) -> String {
-        format!("{}: {}", self.head(), beginning(&self.description, REMOTE_LETTERS))
+    /// What is given to a model that reads whole texts.
+    pub(crate) fn meaning_text(&self, reads: MeaningText) -> String {
+        let description = match reads {
+            MeaningText::Whole => beginning(&self.description, REMOTE_LETTERS),
+            MeaningText::FirstSentence => beginning(first_sentence(self.description.trim()), SENTENCE_LETTERS),
+        };
+        format!("{}: {description}", self.head())
     }
 
     /// Server, name and title, in words.

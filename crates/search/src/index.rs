@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::document::ToolDocument;
 use crate::model::StaticModel;
 use crate::postings::{AnalyzedDocument, Postings};
-use crate::query;
+use crate::query::{self, QuestionMeaning};
 use crate::question::Question;
-use crate::remote::{RemoteVectors, WaitingTexts, WantedText};
+use crate::remote::{self, RemoteVectors, WaitingTexts, WantedText};
 use crate::vectors::VectorTable;
 
 /// A difference of the catalogue.
@@ -105,7 +105,7 @@ impl SearchIndex {
         let meaning = |document: &ToolDocument| match &self.meaning {
             MeaningSource::Words => None,
             MeaningSource::Model(model) => document.embed(model).map(Meaning::Vector),
-            MeaningSource::Remote(_) => Some(Meaning::Text(document.meaning_text())),
+            MeaningSource::Remote(remote) => Some(Meaning::Text(document.meaning_text(remote.reads()))),
         };
         // Reading the texts is the larger part of the work; searches go on meanwhile.
         let ready: Vec<Ready<'_>> = changes
@@ -163,7 +163,16 @@ impl SearchIndex {
     /// The same; `boosts` are tools by public name that were used after similar questions.
     pub(crate) fn answer_boosted(&self, question: &Question, boosts: &[(String, f32)], limit: usize) -> Vec<SearchHit> {
         let filed = self.read();
-        query::rank(&filed.postings, &filed.vectors, question, boosts, limit)
+        let weight = match &self.meaning {
+            MeaningSource::Remote(remote) => remote.weight(),
+            MeaningSource::Words | MeaningSource::Model(_) => remote::MEANING,
+        };
+        // While many tools wait for their vectors, those that have one would push the others down; words are fair to all.
+        let waiting = filed.waiting.len();
+        let fair = waiting == 0 || waiting * 3 <= filed.vectors.len();
+        let vector = question.vector.as_deref().filter(|_| fair);
+        let meaning = QuestionMeaning { vector, vectors: &filed.vectors, weight };
+        query::rank(&filed.postings, &meaning, &question.text, boosts, limit)
     }
 
     /// A question with its vector, where a model of this process gives it.
@@ -182,11 +191,15 @@ impl SearchIndex {
         self.read().waiting.texts(limit)
     }
 
-    /// Gives the tools with this text their vector, of length one. Those that went meanwhile are not missed.
+    /// Gives the tools with this text their vector, of length one. Those that went meanwhile are not missed. An empty one says
+    /// that there is none: the text is not wanted any more.
     pub fn place(&self, text: &WantedText, vector: &[f32]) {
         let mut filed = self.write();
         for slot in filed.waiting.take(&text.0) {
-            filed.vectors.put(slot, vector);
+            // The table would take a vector of another length for one of another model, and begin anew.
+            if !vector.is_empty() {
+                filed.vectors.put(slot, vector);
+            }
         }
     }
 

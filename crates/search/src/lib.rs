@@ -28,11 +28,11 @@ mod vectors;
 mod words;
 
 pub use control::{ForgetFault, SearchControl};
-pub use document::{DocId, ToolDocument, ToolParameter};
+pub use document::{DocId, MeaningText, ToolDocument, ToolParameter};
 pub use follow::{FoundTool, IndexUpdate, SearchView, ToolIndex};
 pub use index::{IndexChange, MeaningSource, SearchHit, SearchIndex, VectorCount};
 pub use model::normalise as unit_vector;
-pub use model::{ModelError, ModelFacts, StaticModel};
+pub use model::{ModelError, ModelFacts, SearchModel, StaticModel, TextEncoder};
 pub use present::{present, present_all};
 pub use question::{PreferredTool, Question};
 pub use remote::{RemoteVectors, WantedText};

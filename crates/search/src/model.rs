@@ -1,17 +1,22 @@
-//! A static embedding model: one vector per token, averaged over a text. Words that mean the same are near each other,
-//! also where they share no letter.
+//! Models of meaning: texts that mean the same are near each other, also where they share no letter. A static one has one
+//! vector per token, averaged over a text; a small transformer reads the words of a text together.
 //!
 //! Here: the files of a model, from text to tokens, from tokens to a vector. Not here: what is embedded and how it is ranked.
-//! Models are used as Model2Vec and WordLlama publish them; `docs/adr/0029-static-embeddings.md` says why they are read by
+//! Static models are used as Model2Vec and WordLlama publish them; `docs/adr/0029-static-embeddings.md` says why they are read by
 //! code of our own.
 
+mod encoder;
 mod files;
+mod matrix;
+mod tensors;
 mod tokenizer;
 mod weights;
 
 use std::path::{Path, PathBuf};
 
+pub use encoder::TextEncoder;
 use files::ModelFiles;
+use tensors::TensorFile;
 use tokenizer::Tokenizer;
 use weights::TokenTable;
 
@@ -41,6 +46,8 @@ pub struct ModelFacts {
     pub tokens: usize,
     /// How many numbers a vector has.
     pub dimensions: usize,
+    /// How many layers a transformer has; a static model has none.
+    pub layers: usize,
     /// How it cuts text into tokens: `BPE`, `WordPiece` or `Unigram`.
     pub tokenizer: &'static str,
     /// What in its files is followed only nearly, for people.
@@ -49,7 +56,38 @@ pub struct ModelFacts {
     pub bytes: usize,
 }
 
-/// A model in memory. The numbers are kept as 8-bit integers with one scale per token.
+/// A model of one of the kinds that are read.
+#[derive(Debug)]
+pub enum SearchModel {
+    /// One vector per token: fast, and of no help where words mean something else together.
+    Static(StaticModel),
+    /// A small transformer.
+    Encoder(TextEncoder),
+}
+
+impl SearchModel {
+    /// Reads the model in a directory: `model.safetensors` and `tokenizer.json`, or the only `*.safetensors` and the only
+    /// `*tokenizer*.json` there. What the weights are called says which kind it is.
+    pub fn open(directory: &Path) -> Result<Self, ModelError> {
+        let files = ModelFiles::find(directory)?;
+        let file = TensorFile::open(&files.weights).map_err(|reason| ModelError::new(&files.weights, reason))?;
+        if TextEncoder::fits(&file) {
+            return TextEncoder::read(directory, &files, file).map(Self::Encoder);
+        }
+        StaticModel::read(directory, &files, file).map(Self::Static)
+    }
+
+    /// What is told of the model that is loaded.
+    #[must_use]
+    pub fn facts(&self) -> ModelFacts {
+        match self {
+            Self::Static(model) => model.facts(),
+            Self::Encoder(model) => model.facts(),
+        }
+    }
+}
+
+/// A static model in memory. The numbers are kept as 8-bit integers with one scale per token.
 #[derive(Debug)]
 pub struct StaticModel {
     tokenizer: Tokenizer,
@@ -58,13 +96,17 @@ pub struct StaticModel {
 }
 
 impl StaticModel {
-    /// Reads the model in a directory: `model.safetensors` and `tokenizer.json`, or the only `*.safetensors` and the only
-    /// `*tokenizer*.json` there.
+    /// Reads the static model in a directory; see [`SearchModel::open`].
     pub fn open(directory: &Path) -> Result<Self, ModelError> {
         let files = ModelFiles::find(directory)?;
+        let file = TensorFile::open(&files.weights).map_err(|reason| ModelError::new(&files.weights, reason))?;
+        Self::read(directory, &files, file)
+    }
+
+    fn read(directory: &Path, files: &ModelFiles, file: TensorFile) -> Result<Self, ModelError> {
         let tokenizer = std::fs::read(&files.tokenizer).map_err(|error| ModelError::new(&files.tokenizer, error))?;
         let tokenizer = Tokenizer::read(&tokenizer).map_err(|reason| ModelError::new(&files.tokenizer, reason))?;
-        let table = weights::read(&files.weights).map_err(|reason| ModelError::new(&files.weights, reason))?;
+        let table = weights::read(file).map_err(|reason| ModelError::new(&files.weights, reason))?;
         Ok(Self { tokenizer, table, directory: directory.to_owned() })
     }
 
@@ -75,6 +117,7 @@ impl StaticModel {
             directory: self.directory.clone(),
             tokens: self.table.tokens(),
             dimensions: self.table.dimensions(),
+            layers: 0,
             tokenizer: self.tokenizer.kind(),
             approximations: self.tokenizer.approximations().to_vec(),
             bytes: self.table.bytes() + self.tokenizer.bytes(),
@@ -90,8 +133,7 @@ impl StaticModel {
     /// The tokens of a text, as the model's own tokenizer cuts it, without marks of beginning and end.
     #[must_use]
     pub fn tokens(&self, text: &str) -> Vec<u32> {
-        let end = text.char_indices().nth(MAX_LETTERS).map_or(text.len(), |(at, _)| at);
-        self.tokenizer.encode(&text[..end])
+        self.tokenizer.encode(beginning(text))
     }
 
     /// The sum of the vectors of a text's tokens is added to `sum`, times `weight`. Says how many tokens had one.
@@ -107,6 +149,11 @@ impl StaticModel {
         self.add(text, 1.0, &mut sum);
         normalise(sum)
     }
+}
+
+fn beginning(text: &str) -> &str {
+    let end = text.char_indices().nth(MAX_LETTERS).map_or(text.len(), |(at, _)| at);
+    &text[..end]
 }
 
 /// The same direction with length one; nothing for a vector without a direction.

@@ -8,7 +8,6 @@ use std::collections::HashSet;
 
 use crate::index::SearchHit;
 use crate::postings::{IndexTerm, NameKey, Postings, Slot};
-use crate::question::Question;
 use crate::stem::stem;
 use crate::typo::MistypedWord;
 use crate::vectors::VectorTable;
@@ -30,8 +29,6 @@ const CORRECTION: [f32; 3] = [1.0, 0.6, 0.4];
 const PAIR: f32 = 0.4;
 /// How much of the score depends on covering all the known words of the query.
 const COVERAGE: f32 = 0.4;
-/// How much a tool gains that means exactly what is asked. A good match of words scores about as much.
-const MEANING: f32 = 15.0;
 /// Less than this near, a tool that shares no word with the question is not found.
 const MIN_NEAR: f32 = 0.2;
 /// How much a tool gains, as a share of the best score, that was always used after this very question.
@@ -48,25 +45,32 @@ struct QueryConcept<'a> {
     is_pair: bool,
 }
 
+/// What a question means, and what the documents do.
+pub(crate) struct QuestionMeaning<'a> {
+    pub(crate) vector: Option<&'a [f32]>,
+    pub(crate) vectors: &'a VectorTable,
+    /// How much a tool gains that means exactly what is asked.
+    pub(crate) weight: f32,
+}
+
 /// The best `limit` documents for a question. `boosts` are documents by name that were used after similar questions.
 pub(crate) fn rank(
     postings: &Postings,
-    vectors: &VectorTable,
-    question: &Question,
+    meaning: &QuestionMeaning<'_>,
+    query: &str,
     boosts: &[(String, f32)],
     limit: usize,
 ) -> Vec<SearchHit> {
     if limit == 0 || postings.len() == 0 {
         return Vec::new();
     }
-    let query = &question.text;
     let end = query.char_indices().nth(MAX_LETTERS).map_or(query.len(), |(at, _)| at);
     let query = &query[..end];
     let mut words = words::split(query);
     words.truncate(MAX_WORDS);
     let mut scores = score(postings, &concepts(postings, &words));
-    if let Some(vector) = &question.vector {
-        add_meaning(&vectors.similarities(vector, scores.len()), &mut scores);
+    if let Some(vector) = meaning.vector {
+        add_meaning(&meaning.vectors.similarities(vector, scores.len()), meaning.weight, &mut scores);
     }
     if !boosts.is_empty() {
         add_boosts(postings, boosts, &mut scores);
@@ -137,10 +141,10 @@ fn score(postings: &Postings, concepts: &[QueryConcept<'_>]) -> Vec<f32> {
 }
 
 /// Words and meaning add up: each finds what the other misses, and what both find comes first.
-fn add_meaning(near: &[f32], scores: &mut [f32]) {
+fn add_meaning(near: &[f32], weight: f32, scores: &mut [f32]) {
     for (score, near) in scores.iter_mut().zip(near) {
         if *score > 0.0 || *near >= MIN_NEAR {
-            *score = (*score + MEANING * near).max(0.0);
+            *score = (*score + weight * near).max(0.0);
         }
     }
 }

@@ -5,10 +5,24 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::document::MeaningText;
 use crate::postings::Slot;
+
+/// How much a tool gains that means exactly what is asked. A good match of words scores about as much.
+pub(crate) const MEANING: f32 = 15.0;
 
 /// Something that gives vectors, later. The index never waits for it.
 pub trait RemoteVectors: Send + Sync + fmt::Debug {
+    /// How much of a tool's text it is given.
+    fn reads(&self) -> MeaningText {
+        MeaningText::Whole
+    }
+
+    /// How much a tool gains that means exactly what is asked; a good match of words scores about 15.
+    fn weight(&self) -> f32 {
+        MEANING
+    }
+
     /// There are texts without a vector now; [`crate::ToolIndex::wanted_texts`] gives them. Must not block.
     fn wanted(&self);
 

@@ -130,6 +130,9 @@ pub enum CatalogueError {
         /// What it or the network says.
         reason: String,
     },
+    /// The process ends, or the search broke.
+    #[error("the catalogue was not searched: the gateway is stopping; ask again when it runs")]
+    Stopped,
 }
 
 /// A catalogue of entries, wherever it is kept.

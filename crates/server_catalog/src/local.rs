@@ -13,7 +13,7 @@ use serde_json::Value;
 use tidings_config::{CatalogueEntry, ConfigErrors, RegistrySettings, parse_catalogue};
 use tidings_store::RegistryTable;
 use tidings_sync::Lock;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 
 use crate::catalogue::{
     CatalogEntry, CatalogueError, EntryCatalogue, EntryHit, EntryPage, EntryQuery, EntryRelease, RefreshReport,
@@ -33,6 +33,9 @@ const BUILT_IN: &str = "built-in";
 const FILE: &str = "file";
 /// What every source can be asked for by.
 const ALL: &str = "all";
+/// How many look something up at once; who comes later waits for a turn. A search reads every entry, and a thread of its own for each
+/// caller would take the processors from the calls.
+const LOOKUPS: usize = 2;
 /// A larger file is not a catalogue that somebody wrote.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -87,6 +90,8 @@ pub struct LocalCatalogue {
     state: Arc<Lock<CatalogState>>,
     /// Held by whoever changes a source: the index is made without the lock of the state, and must not be older than the sources.
     changing: tokio::sync::Mutex<()>,
+    /// Turns at the index.
+    lookups: Arc<Semaphore>,
     releases: Option<ReleaseStock>,
     /// Whether what is kept of the registries was read: when somebody first asks, since it may be many thousand entries.
     loaded: OnceCell<()>,
@@ -127,6 +132,7 @@ impl LocalCatalogue {
         Ok(Self {
             state: Arc::new(Lock::new(CatalogState { sources, index })),
             changing: tokio::sync::Mutex::default(),
+            lookups: Arc::new(Semaphore::new(LOOKUPS)),
             releases,
             loaded: OnceCell::new(),
             refreshes: watch::Sender::new(0),
@@ -264,6 +270,21 @@ impl LocalCatalogue {
         Arc::clone(&self.state().index)
     }
 
+    /// Reads the index where many thousand entries hold up nobody.
+    async fn look_up<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&EntryIndex) -> T + Send + 'static,
+    ) -> Result<T, CatalogueError> {
+        // Held by the work itself: who stops waiting does not stop it.
+        let turn = Arc::clone(&self.lookups).acquire_owned().await.map_err(|_| CatalogueError::Stopped)?;
+        let index = self.index();
+        let work = move || {
+            let _turn = turn;
+            read(&index)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| CatalogueError::Stopped)
+    }
+
     /// `None` for all sources.
     fn named(&self, source: Option<String>) -> Result<Option<String>, CatalogueError> {
         let Some(name) = source.filter(|name| !name.eq_ignore_ascii_case(ALL)) else { return Ok(None) };
@@ -327,7 +348,7 @@ impl EntryCatalogue for LocalCatalogue {
             self.load().await;
             let any = query.sources.iter().any(|source| source.eq_ignore_ascii_case(ALL));
             let query = if any { EntryQuery { sources: Vec::new(), ..query } } else { query };
-            Ok(self.index().search(&query))
+            self.look_up(move |index| index.search(&query)).await
         })
     }
 
@@ -335,9 +356,11 @@ impl EntryCatalogue for LocalCatalogue {
         Box::pin(async move {
             let source = self.named(source)?;
             self.load().await;
-            let index = self.index();
-            let entries = || index.of_source(source.as_deref());
-            Ok(EntryPage { entries: entries().take(limit).cloned().collect(), total: entries().count() })
+            self.look_up(move |index| {
+                let entries = || index.of_source(source.as_deref());
+                EntryPage { entries: entries().take(limit).cloned().collect(), total: entries().count() }
+            })
+            .await
         })
     }
 

@@ -17,6 +17,7 @@
 //! how a test fails.
 
 mod binaries;
+mod certificates;
 mod client;
 mod clock;
 mod fault_proxy;
@@ -24,6 +25,7 @@ mod gate;
 mod gateway;
 mod list_follower;
 mod nats;
+mod nats_operator;
 mod podman;
 mod postgres;
 mod random;
@@ -36,6 +38,7 @@ mod tempdir;
 mod vitals;
 
 pub use binaries::{relay, tidings};
+pub use certificates::CertificateAuthority;
 pub use client::{Client, ClientBuilder, ClientReply, Exchange, PendingExchange, RequestBuilder, answer_all, retry_of};
 pub use clock::ManualClock;
 pub use fault_proxy::{FaultProxy, FaultRates, ProxyFault};
@@ -43,6 +46,7 @@ pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder, unread_pipe};
 pub use list_follower::{KINDS, ListFollower, list_changed, told};
 pub use nats::NatsServer;
+pub use nats_operator::NatsOperator;
 pub use podman::{ImageRegistry, Podman};
 pub use postgres::PostgresServer;
 pub use random::SplitMix;

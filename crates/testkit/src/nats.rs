@@ -26,15 +26,23 @@ pub struct NatsServer {
     port: u16,
     /// Where the servers of a cluster hear each other, this one first.
     routes: Vec<u16>,
+    /// What else stands in its configuration: who is let in.
+    more: String,
     child: Option<Child>,
 }
 
 impl NatsServer {
     /// Starts one; `None`, said loudly, when it is not installed.
     pub fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// Starts one with more in its configuration, such as who is let in; `None` as above.
+    pub fn start_with(more: &str) -> Option<Self> {
         let program = installed()?;
         Some(on_free_ports(|| {
             let mut server = Self::new(program.clone(), "nats".to_owned(), Vec::new());
+            more.clone_into(&mut server.more);
             server.spawn();
             server.wait()?;
             Ok(server)
@@ -59,7 +67,7 @@ impl NatsServer {
     }
 
     fn new(program: PathBuf, name: String, routes: Vec<u16>) -> Self {
-        Self { directory: TempDir::new(), program, name, port: free_port(), routes, child: None }
+        Self { directory: TempDir::new(), program, name, port: free_port(), routes, more: String::new(), child: None }
     }
 
     /// What it calls itself.
@@ -87,6 +95,11 @@ impl NatsServer {
     /// Its address.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Its address, with a login in it.
+    pub fn url_with(&self, login: &str) -> String {
+        format!("nats://{login}@127.0.0.1:{}", self.port)
     }
 
     /// Kills it, as a machine that loses power does.
@@ -121,7 +134,7 @@ impl NatsServer {
             let routes = routes.join(", ");
             settings += &format!("cluster {{ name: nats, listen: \"127.0.0.1:{own}\", routes: [{routes}] }}\n");
         }
-        settings
+        settings + &self.more
     }
 
     fn spawn(&mut self) {

@@ -12,7 +12,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tidings_builtin::SearchService;
 use tidings_downstream::LIMITS;
@@ -147,7 +146,8 @@ impl Backend {
                 serde_json::from_str(&text).map_err(CommandFailure::failed)
             }
             Self::Running(running) => {
-                let path = query.map_or_else(|| "tools".to_owned(), |query| format!("tools?q={}", encode(&query)));
+                let path = query
+                    .map_or_else(|| "tools".to_owned(), |query| format!("tools?q={}", crate::url_text::encode(&query)));
                 api(running, &path).await
             }
         }
@@ -359,14 +359,6 @@ pub(crate) async fn ask(
     }
     let detail = value["detail"].as_str().unwrap_or("it gives no reason").to_owned();
     Ok(ApiReply::Refused { status, detail })
-}
-
-/// Everything but what RFC 3986 calls unreserved.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-/// A value for a query string, or a part of a path.
-pub(crate) fn encode(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Fails when the gateway is there but answers nobody, as one that is stopped.

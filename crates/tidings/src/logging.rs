@@ -59,8 +59,9 @@ pub(crate) fn start(cli: &Cli) {
         (_, 1) => "debug",
         (_, _) => "trace",
     };
-    // The HTTP libraries log every connection at the levels that are of use for Tidings itself.
-    let default = format!("{level},hyper=warn,reqwest=warn,rustls=warn,hyper_util=warn");
+    // The HTTP libraries log every connection at the levels that are of use for Tidings itself; that of NATS calls each attempt to connect an
+    // error, ten times a second, where the bus says once why there is no connection.
+    let default = format!("{level},hyper=warn,reqwest=warn,rustls=warn,hyper_util=warn,async_nats=off");
     let filter = EnvFilter::try_from_env("TIDINGS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -34,6 +34,7 @@ mod shell_word;
 mod telemetry;
 mod ticket_door;
 mod trust;
+mod url_text;
 mod weight;
 mod wiring;
 

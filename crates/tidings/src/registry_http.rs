@@ -201,8 +201,8 @@ fn token_address(challenge: &str, name: &str) -> Option<String> {
     let realm = member("realm")?;
     let service = member("service").unwrap_or_default();
     let mark = if realm.contains('?') { '&' } else { '?' };
-    let scope = crate::backend::encode(&format!("repository:{name}:pull"));
-    Some(format!("{realm}{mark}service={}&scope={scope}", crate::backend::encode(service)))
+    let scope = crate::url_text::encode(&format!("repository:{name}:pull"));
+    Some(format!("{realm}{mark}service={}&scope={scope}", crate::url_text::encode(service)))
 }
 
 #[cfg(test)]

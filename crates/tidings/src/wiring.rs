@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidings_config::{Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
+use tidings_config::{ClusterSettings, ClusterTls, Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
     AccessPolicy, AuditTrail, FleetSettings, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements,
-    ListPages, Names, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace, SealKey, ServerPlan,
-    Settings, Source, TelemetrySink,
+    ListPages, Names, NatsAccess, NatsTls, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace,
+    SealKey, ServerPlan, Settings, Source, TelemetrySink,
 };
 
 use tidings_builtin::{
@@ -31,7 +31,7 @@ use tidings_login::{Logins, PersonMoved, ServerReconnect};
 use tidings_outbound_hooks::OutboundHooks;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{Era, FieldView, Revision};
-use tidings_search::StaticModel;
+use tidings_search::SearchModel;
 use tidings_server_catalog::LocalCatalogue;
 use tidings_store::{HookTable, RegistryTable, ServerTable, Store, UseTable, VectorTable};
 use tidings_telemetry::Telemetry;
@@ -273,10 +273,11 @@ impl PreparedGateway {
     /// It is a replica of the cluster in its configuration, if there is one: what it seals opens at the others.
     pub(crate) fn join_cluster(&mut self) -> Result<(), CommandFailure> {
         let Some(cluster) = &self.config.cluster else { return Ok(()) };
-        if self.registry.state().servers.iter().any(|server| server.origin == Origin::Runtime) {
+        if self.registry.state().servers.iter().any(|server| server.origin == Origin::Runtime || server.switched) {
             return Err(CommandFailure::Failed(
-                "a cluster has the servers of its configuration files, and this data directory has servers that were added at \
-                 run time; move them to the file of every replica, or give this one another directory with --data DIR"
+                "what is added, enabled or disabled in a cluster stands in its log, and this data directory has servers that one \
+                 process added or switched; remove them there and add them to the cluster, or give this replica another \
+                 directory with --data DIR"
                     .to_owned(),
             ));
         }
@@ -428,13 +429,18 @@ impl PreparedGateway {
     }
 }
 
-fn fleet_settings(cluster: &tidings_config::ClusterSettings) -> FleetSettings {
+fn fleet_settings(cluster: &ClusterSettings) -> FleetSettings {
     FleetSettings {
         nats: cluster.nats.clone(),
         name: cluster.name.clone(),
         secrets: cluster.secrets.iter().map(|secret| secret.clone().into_bytes()).collect(),
         replica: cluster.replica.clone(),
         copies: cluster.copies,
+        labels: cluster.labels.clone(),
+        access: NatsAccess {
+            credentials: cluster.credentials.clone(),
+            tls: cluster.tls.clone().map(|ClusterTls { ca, certificate }| NatsTls { ca, certificate }),
+        },
     }
 }
 
@@ -528,7 +534,7 @@ pub(crate) fn search_service(config: &Config, tables: SearchTables) -> Result<Se
         .embeddings
         .clone()
         .map(|tidings_config::EmbeddingsSettings { url, model, key }| EndpointSettings { url, model, key });
-    let settings = SearchSettings { model: model.map(Arc::new), endpoint, learn: settings.learn };
+    let settings = SearchSettings { model, endpoint, learn: settings.learn };
     SearchService::new(settings, tables).map_err(CommandFailure::failed)
 }
 
@@ -537,9 +543,9 @@ pub(crate) fn search_tables(store: &Store) -> SearchTables {
     SearchTables { uses: UseTable::new(store), vectors: VectorTable::new(store) }
 }
 
-/// The static model of `[search]`.
-fn open_model(directory: &Path) -> Result<StaticModel, CommandFailure> {
-    StaticModel::open(directory).map_err(|error| {
+/// The model of `[search]`.
+fn open_model(directory: &Path) -> Result<SearchModel, CommandFailure> {
+    SearchModel::open(directory).map_err(|error| {
         CommandFailure::Failed(format!("[search] model: {error}\n`tidings search model` says how to get one"))
     })
 }
@@ -636,6 +642,8 @@ impl EnginePlans {
             trusts_annotations: server.trusts_annotations,
             approval,
             identity: Some(self.locks.identity(server)),
+            placement: server.placement.clone(),
+            stops_alone: server.stops_alone,
         }
     }
 
@@ -737,5 +745,7 @@ fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
         trusts_annotations: false,
         approval: None,
         identity: None,
+        placement: Vec::new(),
+        stops_alone: false,
     }
 }

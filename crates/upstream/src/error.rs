@@ -1,5 +1,12 @@
 //! What can go wrong between us and a server.
 
+/// The words of [`LinkError::Spawn`] for a program that is nowhere.
+pub(crate) const NOT_FOUND: &str = "command not found";
+/// The words of [`LinkError::Protocol`] for HTML in the place of a message.
+pub(crate) const WEB_PAGE: &str = "it answered with a web page (HTML)";
+/// What stands in [`LinkError::Status`] before the address that a server redirects to.
+pub(crate) const REDIRECTS: &str = "it redirects to ";
+
 /// Why a link, or a call on it, failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {

@@ -26,6 +26,7 @@ mod shown_url;
 mod spec;
 mod sse;
 mod stdio;
+mod web_page;
 
 pub use call::{CallEvent, CallQueue, CallStream, ToolRedirect, call_channel};
 pub use connect::{ConnectedLink, LinkConnector};

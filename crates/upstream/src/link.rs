@@ -67,6 +67,11 @@ pub trait Link: Send + Sync + 'static {
 
     /// Ends the connection in good order. It is given up at once; the future waits until everything of it is gone.
     fn close(&self) -> BoxFuture<'static, ()>;
+
+    /// As [`Link::close`], without asking a process to end first: it is killed.
+    fn kill(&self) -> BoxFuture<'static, ()> {
+        self.close()
+    }
 }
 
 /// Where a link delivers what belongs to no stream of its own. Called in the order of arrival, from the one task that

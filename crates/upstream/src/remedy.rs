@@ -2,17 +2,10 @@
 //! the description. Only wording; nothing here decides what the gateway does.
 
 use crate::environment;
-use crate::error::LinkError;
+use crate::error::{LinkError, NOT_FOUND, REDIRECTS, WEB_PAGE};
 use crate::shown_url::ShownUrl;
 use crate::spec::{ServerSpec, StdioSpec, TransportSpec};
 use crate::stdio::sandbox;
-
-/// The words of [`LinkError::Spawn`] for a program that is nowhere.
-pub(crate) const NOT_FOUND: &str = "command not found";
-/// The words of [`LinkError::Protocol`] for HTML in the place of a message.
-pub(crate) const WEB_PAGE: &str = "it answered with a web page (HTML)";
-/// What stands in [`LinkError::Status`] before the address that a server redirects to.
-pub(crate) const REDIRECTS: &str = "it redirects to ";
 
 /// Programs that are often missing, and where they come from.
 const SOURCES: [(&[&str], &str); 4] = [
@@ -134,12 +127,6 @@ fn secure(url: &str) -> String {
     format!("It speaks TLS there: url = \"{}\"", ShownUrl::of(&url.replacen("http://", "https://", 1)))
 }
 
-/// Whether a body is a page for people.
-pub(crate) fn is_web_page(body: &[u8]) -> bool {
-    let start: Vec<u8> = body.trim_ascii_start().iter().take(14).map(u8::to_ascii_lowercase).collect();
-    start.starts_with(b"<!doctype html") || start.starts_with(b"<html")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,11 +211,5 @@ mod tests {
             LinkError::Lost.to_string(),
             "nothing is added where nothing is known"
         );
-    }
-
-    #[test]
-    fn pages_are_recognised() {
-        assert!(is_web_page(b"\n <!DOCTYPE html><html>") && is_web_page(b"<HTML lang=x>"));
-        assert!(!is_web_page(b"{\"jsonrpc\"") && !is_web_page(b""));
     }
 }

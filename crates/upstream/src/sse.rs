@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::call_channel;
 use crate::credential::{HeldCredential, SharedCredential};
+use crate::error;
 use crate::http::client::{chunk, read_all};
 use crate::http::{
     AGENT, BOTH, HttpBody, HttpClient, HttpDestination, JSON, LAST_POSTS, POST, configured_headers, trace_headers,
@@ -33,7 +34,8 @@ use crate::link::{Link, MessageSink, OutgoingRequest};
 use crate::pace::UnaskedPace;
 use crate::shared_pipe::{SharedPipe, cancellation, excerpt};
 use crate::spec::HttpSpec;
-use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, ShownUrl, remedy};
+use crate::web_page::is_web_page;
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, ShownUrl};
 
 /// How long a server may take to open its stream and to name its endpoint.
 const OPENING: Duration = Duration::from_secs(5);
@@ -197,7 +199,7 @@ async fn refusal(answer: Response<HttpBody>, settled: bool) -> LinkError {
         // Followed nowhere: credentials of this server would go to another.
         return LinkError::Status {
             status: status.as_u16(),
-            body: Some(format!("{}{}", remedy::REDIRECTS, ShownUrl::of(to))),
+            body: Some(format!("{}{}", error::REDIRECTS, ShownUrl::of(to))),
         };
     }
     let body = read_all(answer.into_body(), MAX_MESSAGE).await.unwrap_or_default();
@@ -209,7 +211,7 @@ async fn refusal(answer: Response<HttpBody>, settled: bool) -> LinkError {
         }
         StatusCode::BAD_REQUEST if settled && says_session => LinkError::SessionRefused(status.as_u16()),
         _ => {
-            let words = if remedy::is_web_page(&body) { "a web page (HTML)".to_owned() } else { words };
+            let words = if is_web_page(&body) { "a web page (HTML)".to_owned() } else { words };
             LinkError::Status { status: status.as_u16(), body: (!words.is_empty()).then_some(words) }
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct StdioLink {
     /// Used by the one task that reads.
     fragments: Lock<LineFragments>,
     stop: CancellationToken,
+    /// Its process is not given the time to end by itself.
+    kill: CancellationToken,
     /// The reader and the writer. They end when the process or the link does.
     tasks: TaskTracker,
     words: StderrTail,
@@ -72,6 +74,7 @@ impl StdioLink {
             outbox: Arc::default(),
             fragments: Lock::default(),
             stop: CancellationToken::new(),
+            kill: CancellationToken::new(),
             tasks: TaskTracker::new(),
             words: process.words(),
             epilogue,
@@ -103,12 +106,12 @@ impl StdioLink {
         self.outbox.close();
         let error = match error {
             // Lost: how the process ended is the reason, so it is waited for before the calls hear of it.
-            LinkError::Lost => process.end().await,
+            LinkError::Lost => process.end(&self.kill).await,
             other => {
                 // How it ends is no part of what is to be said.
                 // At once, because ending the process may take seconds.
                 self.pipe.fail(&other);
-                process.end().await;
+                process.end(&self.kill).await;
                 other
             }
         };
@@ -247,6 +250,11 @@ impl Link for StdioLink {
         self.stop.cancel();
         let tasks = self.tasks.clone();
         Box::pin(async move { tasks.wait().await })
+    }
+
+    fn kill(&self) -> BoxFuture<'static, ()> {
+        self.kill.cancel();
+        self.close()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The bus on a real NATS server.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod access;
 mod majority;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ async fn join_with(server: &NatsServer, name: &str, secret: [u8; 32]) -> (NatsBu
 fn settings(server: &NatsServer, name: &str, secret: [u8; 32], copies: usize) -> NatsSettings {
     NatsSettings {
         servers: vec![server.url()],
+        access: Default::default(),
         name: "test".to_owned(),
         replica: replica(name),
         copies,
@@ -124,6 +126,7 @@ async fn a_beat_is_heard_by_all_and_by_its_sender() {
         labels: vec!["gpu".to_owned()],
         format: 1,
         leaving: false,
+        unfit: Vec::new(),
     };
     one.beat(&beat).await.unwrap();
     assert_eq!(next(&mut arrivals).await, BusArrival::Beat(beat.clone()));

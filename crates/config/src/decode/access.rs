@@ -1,16 +1,15 @@
-//! `[auth]`, `[vault]` and `[cluster]`.
+//! `[auth]` and `[vault]`.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::plan::auth::{
-    AuthSettings, BrowserClient, CertificateSettings, ClusterSettings, IntrospectionSettings, JwtSettings,
-    PeopleSettings, TokenSettings,
+    AuthSettings, BrowserClient, CertificateSettings, IntrospectionSettings, JwtSettings, PeopleSettings, TokenSettings,
 };
 use crate::plan::vault::VaultKey;
 use crate::read::TableSection;
-use crate::read::forms::{http_url, url};
+use crate::read::forms::http_url;
 use crate::tree::ConfigValue;
 
 pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
@@ -192,40 +191,3 @@ pub(super) fn vault(mut section: TableSection<'_, '_>) -> Option<VaultKey> {
     section.finish();
     key.map(VaultKey)
 }
-
-pub(super) fn cluster(mut section: TableSection<'_, '_>) -> Option<ClusterSettings> {
-    for key in ["nats", "replica", "secret"] {
-        if !section.has(key) {
-            section.fault(key, ConfigFault::MissingKey { key });
-        }
-    }
-    let nats = match section.entry("nats").map(|entry| &entry.node.value) {
-        Some(ConfigValue::List(_)) => section.texts("nats").unwrap_or_default(),
-        _ => url(&mut section, "nats", NATS_SCHEMES).into_iter().collect(),
-    };
-    if nats.iter().any(|server| !NATS_SCHEMES.iter().any(|scheme| server.starts_with(scheme))) {
-        section.fault("nats", ConfigFault::BadNats);
-    }
-    let secrets = match section.entry("secret").map(|entry| &entry.node.value) {
-        Some(ConfigValue::List(_)) => section.texts("secret").unwrap_or_default(),
-        _ => section.text("secret").into_iter().collect(),
-    };
-    let secrets: Vec<String> = secrets.into_iter().map(|secret| secret.trim().to_owned()).collect();
-    if secrets.iter().any(|secret| secret.len() < SECRET_LEAST) {
-        section.fault("secret", ConfigFault::ShortSecret);
-    }
-    let name = section.text("name").unwrap_or_else(|| "tidings".to_owned());
-    // It is a part of subjects and of names of streams.
-    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
-        section.fault("name", ConfigFault::BadClusterName);
-    }
-    let replica = section.text("replica");
-    let copies = section.integer("copies", 1, 5).map_or(1, |copies| usize::try_from(copies).unwrap_or(1));
-    section.finish();
-    let replica = replica.filter(|_| !nats.is_empty() && !secrets.is_empty())?;
-    Some(ClusterSettings { nats, name, secrets, replica, copies })
-}
-
-const NATS_SCHEMES: &[&str] = &["nats://", "tls://"];
-/// The least that a secret of a cluster has.
-const SECRET_LEAST: usize = 32;

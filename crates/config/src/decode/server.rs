@@ -1,5 +1,6 @@
 //! `[servers.X]`.
 
+use super::cluster::labels;
 use super::{container, login, registry};
 use crate::error::ConfigFault;
 use crate::plan::filter::ToolFilter;
@@ -167,6 +168,13 @@ pub(super) fn common(
     // As with `auth`.
     let trusts = [("ignore", false), ("trust", true)];
     let trusts = section.reading.is_native().then(|| section.choice("annotations", &trusts)).flatten();
+    let placement = if section.reading.is_native() { labels(section, "placement") } else { Vec::new() };
+    let isolated = [("keep", false), ("stop", true)];
+    let stops_alone = section.reading.is_native().then(|| section.choice("on_isolation", &isolated)).flatten();
+    if stops_alone == Some(true) && !matches!(isolation, None | Some(IsolationSetting::Auto)) {
+        // Every replica makes such connections for its own clients.
+        section.fault("on_isolation", ConfigFault::DoesNotApply { kind: "isolation = \"session\" or \"principal\"" });
+    }
     let held = section.choice("held", &[("hide", HeldSetting::Hide), ("old", HeldSetting::Old)]);
     Some(ServerConfig {
         name: name.to_owned(),
@@ -190,6 +198,8 @@ pub(super) fn common(
         auth: auth.unwrap_or_default(),
         private,
         sandbox: sandbox.unwrap_or_default(),
+        placement,
+        stops_alone: stops_alone.unwrap_or(false),
         // Taken here, so that what one server lacks is not told of the next one.
         problem: section.reading.take_missing(),
     })

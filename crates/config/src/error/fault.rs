@@ -103,6 +103,14 @@ pub enum ConfigFault {
     ShortSecret,
     /// A name of a cluster that can not be part of a subject.
     BadClusterName,
+    /// URLs of NATS servers that name different logins.
+    UnlikeLogins,
+    /// Credentials beside a login in a URL.
+    TwoLogins,
+    /// Not the text of a file with credentials of NATS.
+    BadCredentials,
+    /// Not a label of a replica.
+    BadLabel,
     /// Not a secret as Standard Webhooks writes them.
     BadSecret,
     /// Not a bound on versions.
@@ -264,6 +272,13 @@ impl fmt::Display for ConfigFault {
             Self::BadNats => write!(f, "expected URLs that begin with nats:// or tls://"),
             Self::ShortSecret => write!(f, "expected 32 characters or more, as `openssl rand -hex 32` prints them"),
             Self::BadClusterName => write!(f, "expected letters, digits, - and _"),
+            Self::BadLabel => write!(f, "expected labels of 1 to 64 letters, digits, -, _, ., = and /"),
+            Self::UnlikeLogins => write!(f, "the URLs have different logins; one is used for all, so write it alike"),
+            Self::TwoLogins => write!(f, "`nats` has a login in its URL; keep one of them"),
+            Self::BadCredentials => write!(
+                f,
+                "expected the text of a .creds file as `nsc` writes them; to read it from a file, write \"${{file:PATH}}\""
+            ),
             Self::BadSecret => write!(
                 f,
                 "expected \"whsec_\" and 24 to 64 bytes in base64, as `echo whsec_$(openssl rand -base64 32)` prints them"

@@ -1,4 +1,4 @@
-//! Who may use the gateway, and which other processes it is one with.
+//! Who may use the gateway.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -126,30 +126,4 @@ pub struct PeopleSettings {
     pub servers: Vec<String>,
     /// Who may change the gateway, as rules name people.
     pub admin: Vec<String>,
-}
-
-/// `[cluster]`: other processes that serve the same clients.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClusterSettings {
-    /// The URLs of NATS servers.
-    pub nats: Vec<String>,
-    /// The name of the cluster.
-    pub name: String,
-    /// The secrets of the cluster; the first seals, all open.
-    pub secrets: Vec<String>,
-    /// The name of this replica.
-    pub replica: String,
-    /// How many NATS servers keep each stream.
-    pub copies: usize,
-}
-
-impl fmt::Debug for ClusterSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nats: Vec<_> = self.nats.iter().map(|server| without_secrets(server)).collect();
-        f.debug_struct("ClusterSettings")
-            .field("nats", &nats)
-            .field("name", &self.name)
-            .field("replica", &self.replica)
-            .finish_non_exhaustive()
-    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// How tools are searched.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SearchSettings {
-    /// The directory of a static embedding model.
+    /// The directory of a model: a small transformer, or static embeddings.
     pub model: Option<PathBuf>,
     /// An embeddings endpoint in its place.
     pub embeddings: Option<EmbeddingsSettings>,

@@ -57,6 +57,10 @@ pub struct ServerConfig {
     pub private: Option<bool>,
     /// What a command may do to this machine.
     pub sandbox: SandboxSettings,
+    /// Labels that a replica of a cluster must have to run it.
+    pub placement: Vec<String>,
+    /// Whether a replica that is cut off from the others ends it.
+    pub stops_alone: bool,
     /// Why it can not be run here and now: it refers to a variable or a file that is not there.
     pub problem: Option<String>,
 }
@@ -86,6 +90,8 @@ impl ServerConfig {
             auth: LoginSetting::default(),
             private: None,
             sandbox: SandboxSettings::default(),
+            placement: Vec::new(),
+            stops_alone: false,
             problem: None,
         }
     }

@@ -1,4 +1,4 @@
-//! The shape of `[auth]` and `[cluster]`.
+//! The shape of `[auth]`.
 
 use schemars::JsonSchema;
 
@@ -114,25 +114,7 @@ struct IntrospectionSchema {
 
 #[derive(JsonSchema)]
 #[schemars(untagged)]
-enum TextOrList {
+pub(super) enum TextOrList {
     Text(String),
     List(Vec<String>),
-}
-
-#[derive(JsonSchema)]
-#[schemars(deny_unknown_fields)]
-#[schemars(rename = "Cluster")]
-pub(super) struct ClusterSchema {
-    /// The URL of a NATS server with JetStream, or a list of them.
-    nats: TextOrList,
-    /// The name of the cluster: letters, digits, - and _.
-    #[schemars(extend("default" = "tidings"))]
-    name: Option<String>,
-    /// The secret of the cluster, the same for all replicas: 32 bytes or more, or a list of which the first seals and all open.
-    secret: TextOrList,
-    /// The name of this replica, another one for each.
-    replica: String,
-    /// How many NATS servers keep what the replicas agreed on.
-    #[schemars(extend("default" = 1))]
-    copies: Option<u8>,
 }

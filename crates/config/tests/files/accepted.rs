@@ -49,6 +49,41 @@ fn every_key_of_the_documented_example_is_accepted() {
     assert_eq!(config.cluster.unwrap().nats, ["nats://localhost:4222"]);
 }
 
+// cluster
+#[test]
+fn a_replica_has_credentials_and_certificates_for_nats_and_shows_neither() {
+    let creds = "-----BEGIN NATS USER JWT-----\nhead.body.mark\n------END NATS USER JWT------\n\n\
+        -----BEGIN USER NKEY SEED-----\nSUAIO3FHUX5PNV2LQIIP7TZ3N4L7TX3W53MQGEIVYFIGA635OZCKEYHFLM\n------END USER NKEY SEED------\n";
+    let cluster = "[cluster]\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = \"one\"\n";
+    let config = toml(&format!(
+        "{cluster}nats = \"tls://h\"\ncredentials = \"\"\"\n{creds}\"\"\"\ntls = {{ ca = \"ca.pem\", cert = \"c.pem\", key = \"k.pem\" }}\n"
+    ));
+    let settings = config.cluster.unwrap();
+    assert_eq!(settings.credentials.as_deref(), Some(creds));
+    let tls = settings.tls.clone().unwrap();
+    assert_eq!(tls.ca, Some("/conf/ca.pem".into()));
+    assert_eq!(tls.certificate, Some(("/conf/c.pem".into(), "/conf/k.pem".into())));
+    assert!(!format!("{settings:?}").contains("SUAIO"), "{settings:?}");
+
+    let config = toml(&format!("{cluster}nats = [\"nats://anna:hunter2@h\", \"nats://i\"]\ntls = {{}}\n"));
+    let settings = config.cluster.unwrap();
+    assert_eq!(settings.tls, Some(Default::default()));
+    assert!(!format!("{settings:?}").contains("hunter2"), "{settings:?}");
+}
+
+// cluster
+#[test]
+fn servers_name_labels_of_replicas() {
+    let config = toml(
+        "[cluster]\nnats = \"nats://h\"\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = \"one\"\nlabels = [\"zone=b\", \"gpu\", \"gpu\"]\n\
+         [servers.a]\ncommand = \"a\"\nplacement = [\"gpu\"]\non_isolation = \"stop\"\n[servers.b]\ncommand = \"b\"\n",
+    );
+    assert_eq!(config.cluster.unwrap().labels, ["gpu", "zone=b"]);
+    assert_eq!(config.servers[0].placement, ["gpu"]);
+    assert!(config.servers[1].placement.is_empty());
+    assert!(config.servers[0].stops_alone && !config.servers[1].stops_alone);
+}
+
 #[test]
 fn a_url_may_be_said_to_speak_http_and_sse() {
     let config = toml(

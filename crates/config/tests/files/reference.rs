@@ -11,7 +11,7 @@ const END: &str = "<!-- made from the schema: end -->\n";
 const UPDATE: &str = "TIDINGS_UPDATE";
 
 /// Each section of the file: its heading, and where its keys stand in the schema.
-const SECTIONS: [(&str, &str); 29] = [
+const SECTIONS: [(&str, &str); 30] = [
     ("[gateway]", "Gateway"),
     ("tls of [gateway]", "Tls"),
     ("[notifications]", "Notifications"),
@@ -41,6 +41,7 @@ const SECTIONS: [(&str, &str); 29] = [
     ("[[notify]]", "Notify"),
     ("[[registry]]", "Registry"),
     ("[cluster]", "Cluster"),
+    ("tls of [cluster]", "ClusterTls"),
 ];
 
 fn reference(schema: &Value) -> String {

@@ -58,6 +58,7 @@ fn schema_and_decoder_know_the_same_keys() {
         ("Registry", "[[registry]]\nzzz = 1"),
         ("Release", "[servers.x]\ncommand = \"x\"\nrelease = { zzz = 1 }"),
         ("Cluster", "[cluster]\nzzz = 1"),
+        ("ClusterTls", "[cluster.tls]\nzzz = 1"),
     ];
     for (name, text) in sections {
         assert_eq!(properties(&schema, name), known(text), "{name}");

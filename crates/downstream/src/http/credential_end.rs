@@ -8,8 +8,10 @@ use axum::body::Body;
 use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method as Verb, Response};
+use http_body::Body as _;
 use tidings_identity::Credential;
-use tidings_proto::headers;
+
+use crate::admission::METHOD;
 
 /// The method whose answer is a stream of what changes.
 const LISTEN: &str = "subscriptions/listen";
@@ -21,9 +23,9 @@ pub(super) fn limit(
     verb: &Verb,
     asked: &HeaderMap,
 ) -> Response<Body> {
-    let is_lasting = *verb == Verb::GET || asked.get(headers::METHOD).is_some_and(|method| method == LISTEN);
-    let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
-    if !is_lasting || !is_stream {
+    // Asked first, because it says so of nearly every answer, and no header has to be looked for.
+    let is_whole = response.body().size_hint().exact().is_some();
+    if is_whole || !(is_lasting(verb, asked) && is_stream(&response)) {
         return response;
     }
     let credential = Arc::clone(credential);
@@ -31,4 +33,12 @@ pub(super) fn limit(
     // The end of the body, and not of the connection: the client sees a stream that is over, asks again and is told why.
     let over = Box::pin(async move { credential.over().await });
     Response::from_parts(parts, Body::from_stream(body.into_data_stream().take_until(over)))
+}
+
+fn is_lasting(verb: &Verb, asked: &HeaderMap) -> bool {
+    *verb == Verb::GET || asked.get(&METHOD).is_some_and(|method| method == LISTEN)
+}
+
+fn is_stream(response: &Response<Body>) -> bool {
+    response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream")
 }

@@ -69,6 +69,8 @@ fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
+        placement: Vec::new(),
+        stops_alone: false,
         identity: None,
     }
 }

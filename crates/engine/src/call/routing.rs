@@ -314,7 +314,8 @@ impl RequestRouter {
         if !matches!(wanted.what, What::Tool) {
             return None;
         }
-        let tool = self.notifier.departed_tool(wanted.name.as_str())?;
+        let budget = viewer.shape.and_then(|shape| shape.name_budget);
+        let (tool, full_name) = self.notifier.departed_tool(wanted.name.as_str(), budget)?;
         if !viewer.principal.scope.permits(tool.audience, &tool.server_name) {
             return None;
         }
@@ -332,6 +333,7 @@ impl RequestRouter {
         let at = i64::try_from(tool.commit).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())?;
         Some(RequestRefusal::DepartedTool(Box::new(ToolDeparture {
             name: wanted.name.to_string(),
+            full_name: full_name.map(|name| name.to_string()),
             at: at.to_string(),
             change: tool.commit,
             renamed: renamed.map(|name| name.to_string()),

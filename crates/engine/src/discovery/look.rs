@@ -1,10 +1,12 @@
 //! Looking at what a server offers: what differs from what is known is committed, and everything is counted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use serde_json::Value;
 use tidings_hub::catalogue::{ListChange, ListDifference, OfferList, ServerOffer};
+use tidings_hub::fleet::OwnerEpoch;
 use tidings_hub::ledger::{CommitOccasion, Topic, Topics};
 use tidings_hub::refresh::{BegunLook, Jitter, ListMark, RefreshReason, RefreshSchedule};
 use tidings_proto::{ListKind, TraceContext, capabilities, task};
@@ -69,7 +71,8 @@ impl Server {
                 let Some((record, content)) = offer_form::write(&live.hello, lists) else {
                     return Err(LinkError::Protocol("lists what is no JSON".into()));
                 };
-                match fleet.offer(&self.plan.name, record, content).await {
+                let epoch = OwnerEpoch(self.epoch.load(Ordering::Relaxed));
+                match fleet.offer(&self.plan.name, epoch, record, content).await {
                     // All replicas have it, this one too: it only has to count as ready.
                     OfferOutcome::Same | OfferOutcome::Committed => {}
                     OfferOutcome::Lost => return Ok(()),

@@ -162,5 +162,5 @@ fn error_code(frame: &Frame) -> Option<i64> {
 
 /// What an acknowledgement honours.
 pub(crate) fn honoured(frame: &Frame) -> Topics {
-    crate::notify::announce::wanted(frame)
+    crate::notify::notices::wanted(frame)
 }

@@ -1,34 +1,17 @@
-//! Requests of other replicas that this one carries out, as if a modern client had asked for one server alone.
+//! Requests between replicas: what is sent, with who asks, and what is handed to whoever carries it out (`gateway/carried_requests.rs`).
 //!
 //! The replica where the client came in has let it in, counted it and judged what it may; it vouches for who asks. Everything on the bus is
 //! sealed, so whoever can say that is a replica.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
-use tidings_hub::fleet::frames::{ExchangeId, ExchangeKind, FaultReason, NumberedItem, RanState};
-use tidings_hub::scope::AccessScope;
+use tidings_hub::fleet::frames::{ExchangeId, ExchangeKind};
 use tidings_hub::who::PersonFacts;
-use tidings_proto::meta::{self, ModernMeta};
-use tidings_proto::refusal::RequestRefusal;
-use tidings_proto::{Era, LogLevel, Method, Revision};
-use tidings_upstream::MAX_MESSAGE;
-use tidings_wire::{Frame, FrameLimits, RawId};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::{FleetDesk, HttpPiece};
-use crate::call::exchange::Reply;
-use crate::client::principal::Principal;
-use crate::client::session::Caller;
-use crate::gateway::Gateway;
-
-/// The pieces of an answer.
-const PIECE: usize = 256 << 10;
-/// How many pieces of an HTTP answer may wait for the bus.
-const HTTP_PIECES: usize = 4;
+use super::desk::FleetDesk;
 
 /// A request of another replica.
 pub(crate) struct CarriedWork {
@@ -41,10 +24,8 @@ pub(crate) struct CarriedWork {
 }
 
 /// Who asks, for the replica that carries it out.
-pub(crate) fn vouch(principal: &Principal) -> Bytes {
-    let PersonFacts { token, groups, scopes, claims } = principal.scope.facts();
-    let asker =
-        json!({ "name": &*principal.name, "token": token, "groups": groups, "scopes": scopes, "claims": claims });
+pub(crate) fn vouch(name: &str, PersonFacts { token, groups, scopes, claims }: &PersonFacts) -> Bytes {
+    let asker = json!({ "name": name, "token": token, "groups": groups, "scopes": scopes, "claims": claims });
     asker.to_string().into()
 }
 
@@ -62,130 +43,10 @@ pub(super) fn wrap(asker: &[u8], request: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-fn unwrap(bytes: &Bytes) -> Option<(Value, Bytes)> {
+/// Who asks, and the request: what [`wrap`] made.
+pub(crate) fn unwrap(bytes: &Bytes) -> Option<(Value, Bytes)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
     let asker = serde_json::from_slice(rest.get(..length)?).ok()?;
     Some((asker, bytes.slice(4 + length..)))
-}
-
-fn asking(asker: &Value, server: &str) -> Principal {
-    let words = |member: &str| -> BTreeSet<String> {
-        let listed = asker[member].as_array().into_iter().flatten();
-        listed.filter_map(|word| word.as_str().map(str::to_owned)).collect()
-    };
-    let claims = asker["claims"].as_array().into_iter().flatten();
-    let claims = claims.filter_map(|claim| Some((claim[0].as_str()?.to_owned(), claim[1].as_str()?.to_owned())));
-    let facts = PersonFacts {
-        token: asker["token"].as_str().map(str::to_owned),
-        groups: words("groups"),
-        scopes: words("scopes"),
-        claims: claims.collect(),
-    };
-    // Which servers they may use was judged where they came in.
-    let scope = AccessScope::everything().of_person(facts).alone_with(server);
-    Principal::new(asker["name"].as_str().unwrap_or_default(), scope)
-}
-
-/// Carries a request out, and says what comes of it.
-pub(crate) async fn carry_out(gateway: Gateway, work: CarriedWork) {
-    let cancelled = work.cancelled.clone();
-    let working = async {
-        match work.kind {
-            ExchangeKind::Http => answer_http(&work).await,
-            ExchangeKind::Call | ExchangeKind::Follow => answer_call(&gateway, &work).await,
-        }
-    };
-    // Dropping the exchange cancels its call.
-    tokio::select! {
-        () = working => {}
-        () = cancelled.cancelled() => return,
-    }
-    // Nobody is left without an end; where there was one, nothing is said.
-    let fault = NumberedItem::Fault { ran: RanState::Perhaps, reason: FaultReason::Unknown };
-    work.desk.say(&work.exchange, fault).await;
-}
-
-async fn answer_call(gateway: &Gateway, work: &CarriedWork) {
-    let Some((asker, bytes)) = unwrap(&work.bytes) else { return };
-    let limits = FrameLimits { max_bytes: MAX_MESSAGE, max_depth: 512, max_batch: 1 };
-    let Ok(frame) = Frame::parse(bytes, &limits) else { return };
-    let Some(id) = frame.id() else { return };
-    let principal = asking(&asker, &work.server);
-    let mut exchange = match admit(gateway, &principal, &frame) {
-        Ok((caller, method)) => gateway.request(caller, frame, method, id),
-        Err(refusal) => return refuse(work, &refusal, &id).await,
-    };
-    loop {
-        match exchange.next().await {
-            Reply::Message(message) => {
-                if !work.desk.say(&work.exchange, NumberedItem::Message { bytes: message.to_vec() }).await {
-                    return;
-                }
-            }
-            Reply::Answer(answer) | Reply::Forbidden { answer, .. } => {
-                return say_answer(work, &answer.payload.to_bytes()).await;
-            }
-            Reply::Cancelled => return,
-            Reply::Opened | Reply::Interrupted(_) => {}
-        }
-    }
-}
-
-async fn refuse(work: &CarriedWork, refusal: &RequestRefusal, id: &RawId) {
-    say_answer(work, &refusal.respond(id, Era::Modern)).await;
-}
-
-async fn say_answer(work: &CarriedWork, answer: &[u8]) {
-    let mut pieces = answer.chunks(PIECE).peekable();
-    while let Some(piece) = pieces.next() {
-        let bytes = piece.to_vec();
-        let item = if pieces.peek().is_some() { NumberedItem::Part { bytes } } else { NumberedItem::Answer { bytes } };
-        if !work.desk.say(&work.exchange, item).await {
-            return;
-        }
-    }
-}
-
-/// What the transports decide of a modern request, of one that came over the bus.
-fn admit(gateway: &Gateway, principal: &Principal, frame: &Frame) -> Result<(Caller, Method), RequestRefusal> {
-    let meta = ModernMeta::read(frame).map_err(|fault| RequestRefusal::InvalidParams(fault.to_string()))?;
-    let revision = Revision::parse_modern(&meta.version)
-        .ok_or_else(|| RequestRefusal::UnsupportedVersion(meta.version.clone()))?;
-    let name = frame.method();
-    let method = Method::asked(&name, Era::Modern).ok_or_else(|| RequestRefusal::UnknownMethod(name.into_owned()))?;
-    let level = frame.param_str(&["_meta", meta::LOG_LEVEL]).and_then(|level| LogLevel::parse(&level));
-    // Names and schemas were made for the client where it came in: here they are the server's own.
-    let caller = gateway.modern_caller(None, revision, principal, level, meta.capabilities, None);
-    Ok((Caller::Modern(caller), method))
-}
-
-/// A request for a session that lives here.
-async fn answer_http(work: &CarriedWork) {
-    let Some(http) = work.desk.http.lock().clone() else { return };
-    let (say, said) = mpsc::channel(HTTP_PIECES);
-    let answering = http.answer(work.bytes.clone(), say);
-    let saying = async {
-        // Dropped with this: whoever answers notices that nobody listens.
-        let mut said = said;
-        while let Some(piece) = said.recv().await {
-            match piece {
-                HttpPiece::Head(bytes) => {
-                    if !work.desk.say(&work.exchange, NumberedItem::Message { bytes: bytes.to_vec() }).await {
-                        return;
-                    }
-                }
-                HttpPiece::Body(bytes) => {
-                    for piece in bytes.chunks(PIECE) {
-                        if !work.desk.say(&work.exchange, NumberedItem::Message { bytes: piece.to_vec() }).await {
-                            return;
-                        }
-                    }
-                }
-                HttpPiece::End(_) => break,
-            }
-        }
-        work.desk.say(&work.exchange, NumberedItem::Answer { bytes: Vec::new() }).await;
-    };
-    tokio::join!(answering, saying);
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use tidings_cluster::NatsAccess;
 use tidings_hub::fleet::entry::OfferRecord;
 use tidings_hub::fleet::frames::{ExchangeId, NumberedItem};
 use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
@@ -15,6 +16,7 @@ use tidings_upstream::CallQueue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use super::set_change::{SetFollower, SetOutcome, WrittenChange};
 use super::shown::{FleetCounts, FleetShown};
 
 /// How many wishes may wait for the driver. Whoever finds it full is answered as if the bus were gone.
@@ -22,11 +24,17 @@ const WAITING: usize = 4096;
 /// How long the last entries of a replica that leaves may take.
 pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long a change of the set waits until it is known what is in the log: a busy bus answers late, and an election takes longer than this.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(3);
+const CONFIRM_AGAIN: Duration = Duration::from_millis(50);
+
 /// Where the bus is, and as whom this replica speaks on it.
 #[derive(Clone)]
 pub struct FleetSettings {
     /// The servers of NATS.
     pub nats: Vec<String>,
+    /// How this replica is let in there.
+    pub access: NatsAccess,
     /// The name of the cluster.
     pub name: String,
     /// The secrets; the first seals, all open.
@@ -35,6 +43,8 @@ pub struct FleetSettings {
     pub replica: String,
     /// How many servers of NATS keep each stream.
     pub copies: usize,
+    /// What servers may ask of the replica that runs them.
+    pub labels: Vec<String>,
 }
 
 impl std::fmt::Debug for FleetSettings {
@@ -52,10 +62,22 @@ pub(crate) enum FleetSeat {
     /// Nobody, or it is not known yet.
     #[default]
     Nobody,
+    /// This replica, and nothing of it runs: it is to end here, or may not begin yet.
+    Ending,
     /// This replica.
     Here(OwnerEpoch),
     /// Another one.
     Elsewhere(ReplicaId, OwnerEpoch),
+}
+
+impl FleetSeat {
+    /// Whether it is known who runs a server that is there since this epoch.
+    pub(crate) fn is_known_since(&self, since: u64) -> bool {
+        match self {
+            Self::Nobody | Self::Ending => false,
+            Self::Here(epoch) | Self::Elsewhere(_, epoch) => epoch.0 >= since,
+        }
+    }
 }
 
 /// A part of the answer to a forwarded HTTP request.
@@ -150,10 +172,32 @@ pub(crate) struct WrittenOffer {
 /// What the driver is asked for.
 pub(crate) enum FleetWish {
     Read(oneshot::Sender<bool>),
-    Offer { server: FleetServerName, offer: Box<WrittenOffer>, done: oneshot::Sender<OfferOutcome> },
-    Open { key: u64, target: ForwardTarget, bytes: Bytes, outlet: ForwardOutlet },
+    Offer {
+        server: FleetServerName,
+        epoch: OwnerEpoch,
+        offer: Box<WrittenOffer>,
+        done: oneshot::Sender<OfferOutcome>,
+    },
+    Change {
+        change: WrittenChange,
+        done: oneshot::Sender<SetOutcome>,
+    },
+    Open {
+        key: u64,
+        target: ForwardTarget,
+        bytes: Bytes,
+        outlet: ForwardOutlet,
+    },
     Cancel(u64),
-    Say { exchange: ExchangeId, item: NumberedItem, done: oneshot::Sender<bool> },
+    Say {
+        exchange: ExchangeId,
+        item: NumberedItem,
+        done: oneshot::Sender<bool>,
+    },
+    /// A server could not be started here.
+    Failed(FleetServerName),
+    /// Nothing of a server runs here any more.
+    Ended(FleetServerName),
     Leave(oneshot::Sender<()>),
 }
 
@@ -167,7 +211,15 @@ pub(crate) struct FleetDesk {
     /// Taken by the driver.
     pub(super) heard: Lock<Option<mpsc::Receiver<FleetWish>>>,
     pub(super) seats: watch::Sender<BTreeMap<FleetServerName, FleetSeat>>,
+    /// The version of the set of servers that is applied here.
+    pub(super) set_version: watch::Sender<u64>,
+    /// One change of the set at a time, from when it is looked at until it is applied.
+    pub(crate) registering: tokio::sync::Mutex<()>,
+    /// Who knows what is configured.
+    pub(crate) follower: tokio::sync::SetOnce<Arc<dyn SetFollower>>,
     pub(super) shown: Lock<Option<FleetShown>>,
+    /// Why servers that should run are run by nobody.
+    pub(super) unplaced: Lock<BTreeMap<FleetServerName, String>>,
     pub(super) counts: FleetCounts,
     /// Whether what is read here is known to be current.
     pub(super) confirmed: AtomicBool,
@@ -191,7 +243,11 @@ impl FleetDesk {
             tasks: TaskTracker::new(),
             heard: Lock::new(Some(heard)),
             seats: watch::Sender::new(BTreeMap::new()),
+            set_version: watch::Sender::new(0),
+            registering: tokio::sync::Mutex::default(),
+            follower: tokio::sync::SetOnce::new(),
             shown: Lock::default(),
+            unplaced: Lock::default(),
             counts: FleetCounts::default(),
             confirmed: AtomicBool::new(false),
             joined: AtomicBool::new(false),
@@ -202,15 +258,31 @@ impl FleetDesk {
 
     /// Waits until what is applied here is as new as anything that a client was told anywhere. `false`: that could not be known.
     pub(crate) async fn read(&self) -> bool {
-        let (done, heard) = oneshot::channel();
-        if self.wishes.send(FleetWish::Read(done)).await.is_err() {
-            return false;
-        }
-        let confirmed = heard.await.unwrap_or(false);
+        let confirmed = self.is_current().await;
         if !confirmed {
             self.counts.unconfirmed.fetch_add(1, Ordering::Relaxed);
         }
         confirmed
+    }
+
+    async fn is_current(&self) -> bool {
+        let (done, heard) = oneshot::channel();
+        self.wishes.send(FleetWish::Read(done)).await.is_ok() && heard.await.unwrap_or(false)
+    }
+
+    /// The same for whoever can not go on with less: tried again for a while, unless this replica is cut off from the bus.
+    pub(crate) async fn confirm(&self) -> bool {
+        let until = tokio::time::Instant::now() + CONFIRM_WITHIN;
+        loop {
+            if self.is_current().await {
+                return true;
+            }
+            let is_cut = self.shown.lock().as_ref().is_none_or(FleetShown::is_isolated);
+            if is_cut || tokio::time::Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(CONFIRM_AGAIN).await;
+        }
     }
 
     /// Who runs a server; changes can be awaited.
@@ -223,14 +295,52 @@ impl FleetDesk {
     }
 
     /// Writes what a server of this replica lists, and waits until that is applied here.
-    pub(crate) async fn offer(&self, server: &str, record: OfferRecord, content: Bytes) -> OfferOutcome {
+    pub(crate) async fn offer(
+        &self,
+        server: &str,
+        epoch: OwnerEpoch,
+        record: OfferRecord,
+        content: Bytes,
+    ) -> OfferOutcome {
         let (done, heard) = oneshot::channel();
         let offer = Box::new(WrittenOffer { record, content });
-        let wish = FleetWish::Offer { server: server.into(), offer, done };
+        let wish = FleetWish::Offer { server: server.into(), epoch, offer, done };
         if self.wishes.send(wish).await.is_err() {
             return OfferOutcome::Lost;
         }
         heard.await.unwrap_or(OfferOutcome::Lost)
+    }
+
+    /// The version of the set of servers that is applied here; changes can be awaited.
+    pub(crate) fn set_version(&self) -> watch::Receiver<u64> {
+        self.set_version.subscribe()
+    }
+
+    /// Writes a change of the set, and waits until its fate is known.
+    pub(crate) async fn change_set(&self, change: WrittenChange) -> SetOutcome {
+        let (done, heard) = oneshot::channel();
+        let gone = || SetOutcome::Refused("this replica is not connected to the others".to_owned());
+        if self.wishes.send(FleetWish::Change { change, done }).await.is_err() {
+            return gone();
+        }
+        // Dropped where there is no bus yet: then it was not written either.
+        heard.await.unwrap_or_else(|_| gone())
+    }
+
+    /// A server could not be started here. Without room that is not known, and said again when it fails again.
+    pub(crate) fn start_failed(&self, server: &str) {
+        let _ = self.wishes.try_send(FleetWish::Failed(server.into()));
+    }
+
+    /// Nothing of a server runs here any more.
+    pub(crate) async fn ended(&self, server: &FleetServerName) {
+        // Without a driver nobody waits for it.
+        let _ = self.wishes.send(FleetWish::Ended(server.clone())).await;
+    }
+
+    /// Why nobody runs a server.
+    pub(crate) fn unplaced(&self, server: &str) -> Option<String> {
+        self.unplaced.lock().get(&FleetServerName::from(server)).cloned()
     }
 
     pub(crate) fn new_key(&self) -> u64 {

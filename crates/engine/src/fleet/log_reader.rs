@@ -1,5 +1,6 @@
 //! Reads the log in order, each entry with the content that it needs. Never ahead of the driver by more than a few entries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use tidings_hub::fleet::BlobHash;
 use tidings_hub::fleet::entry::FleetEntry;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+
+use super::set_change;
 
 /// How many entries may wait for the driver.
 const AHEAD: usize = 64;
@@ -20,7 +23,7 @@ const ATTEMPTS: usize = 50;
 pub(super) enum ReadEntry {
     Entry {
         logged: LoggedEntry,
-        content: Option<Bytes>,
+        contents: BTreeMap<BlobHash, Bytes>,
     },
     /// It can not go on.
     Stuck(String),
@@ -72,15 +75,19 @@ async fn read_on(bus: &NatsBus, from: &mut u64, sender: &mpsc::Sender<ReadEntry>
     let mut entries = bus.entries(*from).await?;
     loop {
         let logged = entries.next().await?;
-        let content = match &logged.entry {
-            FleetEntry::Offer { offer, .. } => match offer.blobs.first() {
-                Some(hash) => fetch(bus, *hash).await,
-                None => None,
-            },
-            _ => None,
+        let named = match &logged.entry {
+            FleetEntry::Offer { offer, .. } => offer.blobs.clone(),
+            FleetEntry::Registry { steps, .. } => set_change::contents_of(steps),
+            _ => Vec::new(),
         };
+        let mut contents = BTreeMap::new();
+        for hash in named {
+            if let Some(content) = fetch(bus, hash).await {
+                contents.insert(hash, content);
+            }
+        }
         *from = logged.position + 1;
-        if sender.send(ReadEntry::Entry { logged, content }).await.is_err() {
+        if sender.send(ReadEntry::Entry { logged, contents }).await.is_err() {
             return Ok(());
         }
     }

@@ -117,6 +117,11 @@ impl FleetCounts {
 }
 
 impl FleetShown {
+    /// Whether this replica is cut off from the bus.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.replicas.iter().any(|replica| replica.is_this && replica.state == ReplicaState::Isolated)
+    }
+
     /// Before anything was read.
     pub(super) fn joining(settings: &FleetSettings, me: &ReplicaId) -> Self {
         let this = ReplicaShown {

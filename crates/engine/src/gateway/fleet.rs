@@ -5,19 +5,24 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};
-use tidings_hub::fleet::{BlobHash, FleetServerName};
+use futures_util::future::BoxFuture;
+use tidings_hub::fleet::FleetServerName;
 use tidings_hub::ledger::{CommitOccasion, Topics};
 use tidings_proto::ListKind;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::{Gateway, GatewayParts};
+use super::{Gateway, GatewayParts, carried_requests};
 use crate::discovery::look::touched;
-use crate::fleet::carried::{self, CarriedWork};
+use crate::fleet::carried::CarriedWork;
 use crate::fleet::desk::{ForwardEnd, ForwardOutlet, ForwardTarget};
 use crate::fleet::driver::{self, FleetEffects};
 use crate::fleet::offer_form::OfferContent;
-use crate::fleet::{FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp};
+use crate::fleet::set_change::{APPLY_WITHIN, SetGate};
+use crate::fleet::{FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp, KeptStep, LoggedChange, SetFollower};
+use crate::lifecycle::change::AgreedChange;
+use crate::lifecycle::change::in_fleet::confirm;
+use crate::lifecycle::change::{ChangeError, OfferReview, Operation};
 
 /// Pieces of an HTTP answer that may wait for its client; one that is further behind is cut off, and resumes.
 const HTTP_BEHIND: usize = 320;
@@ -31,18 +36,9 @@ impl Gateway {
         let Some(desk) = &self.0.runtime.fleet else { return };
         let placed = |server: &&Arc<crate::servers::server::Server>| server.is_placed();
         let servers = self.0.pool.servers();
-        let plan = servers.iter().filter(placed).map(|server| {
-            let definition =
-                format!("{:?}", (&server.plan.identity, server.plan.isolation, server.plan.source.transport()));
-            PlacedServer {
-                name: server.plan.name.as_str().into(),
-                definition: BlobHash::of(definition.as_bytes()),
-                placement: Vec::new(),
-                on_isolation: IsolationRule::Keep,
-            }
-        });
+        let plan = servers.iter().filter(placed).map(|server| crate::fleet::placed(&server.plan));
         let effects = Arc::new(EngineEffects(Arc::downgrade(&self.0)));
-        desk.tasks.spawn(driver::run(Arc::clone(desk), effects, plan.collect()));
+        desk.tasks.spawn(driver::start::run(Arc::clone(desk), effects, plan.collect()));
     }
 
     pub(super) fn has_joined_fleet(&self) -> bool {
@@ -59,9 +55,52 @@ impl Gateway {
         let fleet = self.0.runtime.fleet.as_ref()?;
         match fleet.seat_of(server) {
             FleetSeat::Nobody => None,
-            FleetSeat::Here(_) => Some(fleet.me.name.as_str().to_owned()),
+            FleetSeat::Here(_) | FleetSeat::Ending => Some(fleet.me.name.as_str().to_owned()),
             FleetSeat::Elsewhere(replica, _) => Some(replica.name.as_str().to_owned()),
         }
+    }
+
+    /// Whether the set of servers is that of a cluster, and changes by its log.
+    pub fn is_replica(&self) -> bool {
+        self.0.runtime.fleet.is_some()
+    }
+
+    /// Who keeps what is configured: is told of what is in the log, in its order.
+    pub fn follow_set(&self, follower: Arc<dyn SetFollower>) {
+        if let Some(fleet) = &self.0.runtime.fleet {
+            // Once: there is one registry.
+            let _ = fleet.follower.set(follower);
+        }
+    }
+
+    /// Waits until everything that is in the log of the cluster is applied here, if there is one.
+    pub async fn confirm_set(&self) -> Result<(), ChangeError> {
+        match &self.0.runtime.fleet {
+            Some(fleet) => confirm(fleet).await,
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Self::change_reviewed`], for all replicas; `kept` is what is configured otherwise.
+    pub async fn change_in_fleet(
+        &self,
+        operations: Vec<Operation>,
+        kept: Vec<KeptStep>,
+        cancelled: &CancellationToken,
+        review: impl AsyncFnOnce(Vec<OfferReview>) -> Result<(), ChangeError>,
+        agreed: &dyn AgreedChange,
+    ) -> Result<(), ChangeError> {
+        self.0.lifecycle.change_in_fleet((operations, kept), cancelled, review, agreed).await
+    }
+
+    /// Carries out what a change in the log means here; `settle` is done just before the commit.
+    pub async fn apply_logged(&self, operations: Vec<Operation>, change: LoggedChange, settle: BoxFuture<'_, ()>) {
+        self.0.lifecycle.follow_set(operations, change, settle).await;
+    }
+
+    /// Why no replica runs a server, where there may be several.
+    pub fn unplaced(&self, server: &str) -> Option<String> {
+        self.0.runtime.fleet.as_ref()?.unplaced(server)
     }
 
     /// The process that sessions which begin here live in, where there may be several.
@@ -128,9 +167,26 @@ impl FleetEffects for EngineEffects {
         }
     }
 
+    fn can_run(&self, server: &str) -> bool {
+        self.0.upgrade().is_some_and(|parts| parts.pool.servers().named(server, false).is_some())
+    }
+
+    fn change_set(&self, change: LoggedChange, gate: SetGate) {
+        let Some(parts) = self.0.upgrade() else { return };
+        let Some(fleet) = parts.runtime.fleet.clone() else { return };
+        parts.runtime.spawn(async move {
+            // The log may be read before whoever knows the configuration is there.
+            let follower = tokio::time::timeout(APPLY_WITHIN, fleet.follower.wait()).await;
+            if let Ok(follower) = follower {
+                follower.follow(change).await;
+                gate.applied();
+            }
+        });
+    }
+
     fn carry_out(&self, work: CarriedWork) {
         let Some(parts) = self.0.upgrade() else { return };
         let runtime = Arc::clone(&parts.runtime);
-        runtime.spawn(carried::carry_out(Gateway(parts), work));
+        runtime.spawn(carried_requests::carry_out(Gateway(parts), work));
     }
 }

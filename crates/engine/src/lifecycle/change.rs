@@ -3,11 +3,13 @@
 //! New servers start with nothing locked, side by side with other changes; only planning and the commit are one at a time. What
 //! was checked before the start is checked again before the commit.
 
+pub(crate) mod in_fleet;
 mod transaction;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use tidings_hub::ServerId;
 use tidings_hub::catalogue::ServerOffer;
 use tidings_upstream::{LinkError, PullProgress};
@@ -57,6 +59,14 @@ pub enum Prefix {
     Uri,
 }
 
+/// What whoever asks for a change knows of it. An object, since its futures pass through tasks of others.
+pub trait AgreedChange: Send + Sync {
+    /// Whether it is still what was asked for, with all that is in the log by now.
+    fn check(&self) -> BoxFuture<'_, Result<(), ChangeError>>;
+    /// It is in the log, and about to be shown.
+    fn settle(&self) -> BoxFuture<'_, ()>;
+}
+
 /// Why nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
@@ -66,12 +76,23 @@ pub enum ChangeError {
         /// The name that stands twice.
         name: String,
     },
-    /// The set of servers of a cluster is that of the files of its replicas.
+    /// The servers of the files of a cluster are in force when most replicas started with them.
     #[error(
-        "the servers of a cluster do not change while it runs; change the configuration file of every replica and restart them \
-         one after the other"
+        "the servers in the configuration files of a cluster do not change while it runs; change the file of every replica and \
+         restart them one after the other, or use `tidings add` and `tidings remove`, which change all replicas at once"
     )]
     InCluster,
+    /// The replica can not agree with the others at the moment.
+    #[error(
+        "nothing was changed, because the replicas can not agree at the moment: {0}; try again, or at another replica"
+    )]
+    Isolated(String),
+    /// It was written, and nobody knows whether it holds.
+    #[error(
+        "the bus of the cluster did not answer, so it is not known whether this was changed; `tidings servers` shows it once \
+         the replica is connected again"
+    )]
+    Unanswered,
     /// There is no such server.
     #[error("there is no server \"{name}\"")]
     Unknown {
@@ -205,10 +226,48 @@ impl ServerLifecycle {
         review: impl AsyncFnOnce(Vec<OfferReview>) -> Result<(), ChangeError>,
         keep: impl AsyncFnOnce() -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
-        if self.runtime.fleet.is_some() {
+        // What else a file says is a matter of each replica.
+        if self.runtime.fleet.is_some() && !operations.is_empty() {
             return Err(ChangeError::InCluster);
         }
         let decided = decision(&operations);
+        let transaction = self.begin_change(operations, cancelled, review).await?;
+        // Held until the commit, over the write to the store: two changes must not both pass the check.
+        let mut ids = self.changing.lock().await;
+        let kept = match transaction.check_again() {
+            // Somebody may have gone away while the lock was waited for.
+            Ok(()) if cancelled.is_cancelled() => Err(ChangeError::Cancelled),
+            Ok(()) => keep().await,
+            Err(error) => Err(error),
+        };
+        match kept {
+            Ok(()) => {
+                transaction.commit(&mut ids);
+                self.record(decided);
+                Ok(())
+            }
+            Err(error) => {
+                // What has to end may take its time; others need not wait for it.
+                drop(ids);
+                transaction.undo().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn record(&self, decided: AuditedDecision) {
+        if let Some(audit) = &self.runtime.audit {
+            audit.decision(decided);
+        }
+    }
+
+    /// Starts what comes, and lets it be reviewed. What fails has left nothing behind.
+    async fn begin_change(
+        self: &Arc<Self>,
+        operations: Vec<Operation>,
+        cancelled: &CancellationToken,
+        review: impl AsyncFnOnce(Vec<OfferReview>) -> Result<(), ChangeError>,
+    ) -> Result<Transaction<'_>, ChangeError> {
         let mut transaction = {
             // Only for the plan; the start below may take a minute and holds no lock (edges F4).
             let mut ids = self.changing.lock().await;
@@ -235,29 +294,7 @@ impl ServerLifecycle {
             transaction.undo().await;
             return Err(error);
         }
-        // Held until the commit, over the write to the store: two changes must not both pass the check.
-        let mut ids = self.changing.lock().await;
-        let kept = match transaction.check_again() {
-            // Somebody may have gone away while the lock was waited for.
-            Ok(()) if cancelled.is_cancelled() => Err(ChangeError::Cancelled),
-            Ok(()) => keep().await,
-            Err(error) => Err(error),
-        };
-        match kept {
-            Ok(()) => {
-                transaction.commit(&mut ids);
-                if let Some(audit) = &self.runtime.audit {
-                    audit.decision(decided);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                // What has to end may take its time; others need not wait for it.
-                drop(ids);
-                transaction.undo().await;
-                Err(error)
-            }
-        }
+        Ok(transaction)
     }
 
     /// Gets what a server needs before it can be started, such as the image of a container. This may take minutes, for which

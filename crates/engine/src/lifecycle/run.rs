@@ -12,6 +12,7 @@ use super::ServerLifecycle;
 use super::link_care::{connect_due, forget_commands};
 use super::startup::{Opened, Startup};
 use crate::discovery::signals::Signals;
+use crate::fleet::FleetSeat;
 use crate::links::live_link::{LinkUser, LiveLink};
 use crate::observe::status::ServerState;
 use crate::servers::server::Server;
@@ -29,6 +30,10 @@ impl ServerLifecycle {
                 () = presence.gone.cancelled() => break,
                 () = self.runtime.stop.cancelled() => break,
             };
+            if matches!(seat, Some(FleetSeat::Elsewhere(..))) && startup.take().is_some() {
+                // It was started here, and another replica has claimed it since.
+                self.end_links(&server).await;
+            }
             if startup.is_none() {
                 // Not for the first link of a server that was added: its remarks were made during the start.
                 server.remarks.clear();
@@ -111,10 +116,15 @@ impl ServerLifecycle {
             }
             Some(Ok(startup)) => {
                 server.health().tell(LinkEvent::Connected);
-                if !startup.published {
-                    self.show_startup(server, &startup);
+                match (startup.published, &self.runtime.fleet) {
+                    (true, _) => (startup.live, startup.end, Some(startup.opened)),
+                    // What it lists goes to all replicas, as after any start.
+                    (false, Some(_)) => (startup.live, startup.end, None),
+                    (false, None) => {
+                        self.show_startup(server, &startup);
+                        (startup.live, startup.end, Some(startup.opened))
+                    }
                 }
-                (startup.live, startup.end, Some(startup.opened))
             }
             // The era is found out each time: servers are upgraded and rolled back.
             None => match self.connect(server, None, LinkUser::Everybody, None).await {
@@ -123,6 +133,10 @@ impl ServerLifecycle {
                     // An assumption may be what failed.
                     server.forget_era();
                     server.health().tell(LinkEvent::ConnectFailed);
+                    // A login is the same everywhere, and only a person can give it.
+                    if !error.needs_login() {
+                        self.start_failed(server);
+                    }
                     return error;
                 }
             },
@@ -139,7 +153,13 @@ impl ServerLifecycle {
         server.health().tell(LinkEvent::Ended);
         server.links.set_live(None);
         forget_commands(server);
-        self.retire(live);
+        if server.plan.stops_alone {
+            // Whoever is told that it ended may start the next one.
+            self.link_closed(live.key);
+            self.close(server, &live.link).await;
+        } else {
+            self.retire(live);
+        }
         // The window of its signals will not end any more.
         server.release_notices(&self.notifier);
         outcome

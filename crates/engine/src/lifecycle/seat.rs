@@ -22,13 +22,20 @@ impl ServerLifecycle {
         let mut seats = fleet.seats();
         let seat = loop {
             let seat = seats.borrow_and_update().get(&name).cloned().unwrap_or_default();
-            if seat != FleetSeat::Nobody {
+            if seat.is_known_since(server.since.load(Ordering::Relaxed)) {
                 break seat;
+            }
+            if seat == FleetSeat::Ending {
+                // Every link was ended before this was asked for.
+                fleet.ended(&name).await;
             }
             if seats.changed().await.is_err() {
                 return std::future::pending().await;
             }
         };
+        if let FleetSeat::Here(epoch) = seat {
+            server.epoch.store(epoch.0, Ordering::Relaxed);
+        }
         server.elsewhere.store(matches!(seat, FleetSeat::Elsewhere(..)), Ordering::Relaxed);
         Some(seat)
     }
@@ -40,6 +47,13 @@ impl ServerLifecycle {
         let is_moved = |seat: Option<&FleetSeat>| seat.is_none_or(|seat| seat != before);
         if fleet.seats().wait_for(|seats| is_moved(seats.get(&name))).await.is_err() {
             std::future::pending().await
+        }
+    }
+
+    /// A server did not start: in a cluster it may at another replica.
+    pub(super) fn start_failed(&self, server: &Server) {
+        if let Some(fleet) = self.runtime.fleet.as_ref().filter(|_| server.is_placed() && !server.is_elsewhere()) {
+            fleet.start_failed(&server.plan.name);
         }
     }
 

@@ -11,7 +11,7 @@ use tidings_wire::notification;
 
 use crate::client::session::{Session, SessionChannel};
 use crate::notify::ListNotifier;
-use crate::notify::announce::{ListNotice, Notice, OwedNotice};
+use crate::notify::notices::{ListNotice, Notice, OwedNotice};
 use crate::notify::summary;
 
 impl ListNotifier {

@@ -1,6 +1,7 @@
 //! How clients stand to what changed, for people to see: what each was told and whether it listed again.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidings_hub::ClientKey;
@@ -103,6 +104,8 @@ pub struct ClientEvent {
 /// What happened to a client, the newest first.
 #[derive(Clone, Debug)]
 pub struct ClientEvents {
+    /// When they were looked at: what `ago` of each counts from.
+    pub looked: Instant,
     /// The newest events.
     pub events: Vec<ClientEvent>,
     /// Whether there are older ones that are not shown, or were forgotten.
@@ -110,9 +113,15 @@ pub struct ClientEvents {
 }
 
 impl ListNotifier {
-    /// What is known of a tool of this name that is not there any more. Whether somebody may be told is not decided here.
-    pub(crate) fn departed_tool(&self, name: &str) -> Option<DepartedTool> {
-        self.departures.lock().of(name).cloned()
+    /// What is known of a tool of this name that is not there any more, and its whole name where it is called by a short one: `budget` is
+    /// what the client's profile cuts names at. Whether somebody may be told is not decided here.
+    pub(crate) fn departed_tool(&self, name: &str, budget: Option<usize>) -> Option<(DepartedTool, Option<Arc<str>>)> {
+        let departures = self.departures.lock();
+        if let Some(tool) = departures.of(name) {
+            return Some((tool.clone(), None));
+        }
+        let (full, tool) = departures.of_short(name, budget?)?;
+        Some((tool.clone(), Some(Arc::clone(full))))
     }
 
     pub(crate) fn notices_of(&self, commit: u64, topic: Topic) -> Option<CommitNotices> {
@@ -151,15 +160,15 @@ impl ListNotifier {
 
     pub(crate) fn client_events(&self, id: u64, most: usize) -> ClientEvents {
         let trace = self.announcements().deliveries.trace();
-        let now = Instant::now();
+        let looked = Instant::now();
         let mut all = trace.of_client(FollowerId(id)).map(|event| ClientEvent {
-            ago: now.saturating_duration_since(event.at),
+            ago: looked.saturating_duration_since(event.at),
             told: event.told,
             topics: event.topics.iter().collect(),
             commits: event.commits,
         });
         let events = all.by_ref().take(most).collect();
-        ClientEvents { events, older: trace.forgotten > 0 || all.next().is_some() }
+        ClientEvents { looked, events, older: trace.forgotten > 0 || all.next().is_some() }
     }
 
     pub(crate) fn deliveries_version(&self) -> u64 {

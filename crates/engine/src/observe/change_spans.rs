@@ -105,15 +105,19 @@ pub(crate) fn delivered(sink: &Arc<dyn TelemetrySink>, topic: Topic, era: Era, c
     let mut causes = commits.into_iter();
     let Some(newest) = causes.next() else { return };
     let open = OpenSpan::begin(&**sink, Some(&alone(newest)));
-    let era = if era == Era::Modern { "modern" } else { "legacy" };
     let attributes = vec![
         ("mcp.method.name", topic.notification().into()),
         ("tidings.client", number_value(i64::try_from(client).unwrap_or(i64::MAX))),
-        ("tidings.era", era.into()),
+        ("tidings.era", era_word(era).into()),
     ];
     let mut ended = open.end(SpanKind::Producer, topic.notification(), attributes);
     ended.links = causes.collect();
     sink.ended(ended);
+}
+
+/// An era, as `tidings.era` has it.
+pub(crate) fn era_word(era: Era) -> &'static str {
+    if era == Era::Modern { "modern" } else { "legacy" }
 }
 
 fn number_value(number: i64) -> crate::observe::telemetry::SpanValue {

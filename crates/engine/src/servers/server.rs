@@ -56,6 +56,10 @@ pub(crate) struct Server {
     pub(crate) gateways: Lock<Vec<String>>,
     /// Another replica of a cluster runs it, and its link leads there.
     pub(crate) elsewhere: AtomicBool,
+    /// The epoch in which this replica of a cluster runs it: what it lists belongs to that.
+    pub(crate) epoch: AtomicU64,
+    /// Where another had its name before it: an earlier epoch is that one's.
+    pub(crate) since: AtomicU64,
 }
 
 /// How current what is known of a server's lists is.
@@ -118,6 +122,8 @@ impl Server {
             presence: Presence::default(),
             gateways: Lock::default(),
             elsewhere: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
+            since: AtomicU64::new(0),
         }
     }
 

@@ -324,13 +324,17 @@ impl ResourceSubscriptions {
         let notices = table.machine.take_dirty(follower, AT_ONCE);
         let now = Instant::now();
         let shown = notices.into_iter().filter_map(|notice| {
-            let address = ResourceAddress { place: notice.place, uri: notice.uri };
+            let address = ResourceAddress { place: notice.place, uri: Arc::clone(&notice.uri) };
             // The rules may be others since it began to follow, and a request may have been on its way meanwhile.
             if !self.permits(&table, follower, &address) {
                 return None;
             }
             self.meters.updated(era, notice.since, now);
-            table.shown(self, follower, &address)
+            let shown = table.shown(self, follower, &address)?;
+            if let Some(sink) = self.runtime.telemetry.as_deref() {
+                table.causes.delivered(sink, &notice, &shown, era, follower.0);
+            }
+            Some(shown)
         });
         shown.collect()
     }

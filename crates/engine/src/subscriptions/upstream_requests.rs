@@ -1,7 +1,7 @@
 //! What is asked of servers for those who follow: to be told, to be told no more, and what there is to read.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidings_hub::subscriptions::{FollowRefusal, ResourceAddress, ServerTicket, SubscriptionCommands, TicketAnswer};
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::subscription_links::FollowedLink;
 use super::{FollowTable, ResourceSubscriptions};
 use crate::links::live_link::LiveLink;
+use crate::observe::update_spans::UpdateCause;
 use crate::servers::server::Server;
 
 /// How long a server may take. The machine has the same patience.
@@ -157,7 +158,7 @@ impl ResourceSubscriptions {
                     if let Ok(TicketAnswer::Content(found)) = answer.map(|frame| content(&frame)) {
                         // The poll may have been ended while the read was under way.
                         subscriptions.drive(|table, now| match table.polls.contains_key(&address) {
-                            true => table.machine.seen(&address, found, now),
+                            true => subscriptions.seen(table, &address, found, UpdateCause::Poll, now),
                             false => SubscriptionCommands::new(),
                         });
                     }
@@ -178,10 +179,27 @@ impl ResourceSubscriptions {
             // Over an isolated server a read is about the own link of the session or person only.
             let shared = server.plan.isolation.is_shared().then_some(server.id.into());
             match table.by_link.get(&live.key).copied().or(shared) {
-                Some(place) => table.machine.seen(&ResourceAddress { place, uri: uri.into() }, found, now),
+                Some(place) => {
+                    let address = ResourceAddress { place, uri: uri.into() };
+                    self.seen(table, &address, found, UpdateCause::Read, now)
+                }
                 None => SubscriptionCommands::new(),
             }
         });
+    }
+
+    /// A content passed.
+    fn seen(
+        &self,
+        table: &mut FollowTable,
+        address: &ResourceAddress,
+        content: Digest,
+        cause: UpdateCause,
+        now: Instant,
+    ) -> SubscriptionCommands {
+        let commands = table.machine.seen(address, content, now);
+        self.trace_cause(table, address.place, &address.uri, now, cause);
+        commands
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tidings_sync::Lock;
 
 use super::rendered::RenderedOffer;
-use super::screen::PartLimits;
-use super::shaped::SnapshotShapes;
+use super::rendered::screen::PartLimits;
+use super::rendered::shaped::SnapshotShapes;
 use super::{CatalogueSnapshot, PerView};
 use crate::policy::AccessPolicy;
 use crate::scope::AccessScope;
@@ -26,11 +26,21 @@ const KEPT_CLASSES: usize = 1024;
 pub(super) struct SnapshotParts {
     by_rights: Lock<Vec<(AccessScope, Option<Arc<CatalogueSnapshot>>)>>,
     /// By the number of the class; empty where no policy is in force.
-    by_class: Lock<Vec<Option<Arc<CatalogueSnapshot>>>>,
+    by_class: Lock<Vec<ClassPart>>,
     /// By the name of the only server that is seen.
     pub(super) alone: Lock<Vec<(Box<str>, Arc<CatalogueSnapshot>)>>,
     /// By what a client's profile makes of it.
     pub(super) shapes: SnapshotShapes,
+}
+
+/// What a class sees.
+#[derive(Clone, Debug)]
+enum ClassPart {
+    /// Nobody of it has looked yet.
+    Unknown,
+    /// Nothing is left out. Said by a word: a snapshot that held itself would never go.
+    Whole,
+    Part(Arc<CatalogueSnapshot>),
 }
 
 impl CatalogueSnapshot {
@@ -67,19 +77,20 @@ impl CatalogueSnapshot {
         let place = class.0 as usize;
         // Held while a part is made, as above.
         let mut parts = self.parts.by_class.lock();
-        if let Some(Some(part)) = parts.get(place) {
-            return Arc::clone(part);
+        match parts.get(place) {
+            Some(ClassPart::Part(part)) => return Arc::clone(part),
+            Some(ClassPart::Whole) => return Arc::clone(self),
+            Some(ClassPart::Unknown) | None => {}
         }
         let fitting = policy.fitting_of(class);
         let limits = (!policy.keeps_nothing(&fitting)).then(|| PartLimits::new(policy, fitting));
-        let Some(part) = self.part(scope, limits) else { return Arc::clone(self) };
-        let part = Arc::new(part);
+        let part = self.part(scope, limits).map(Arc::new);
         if place < KEPT_CLASSES {
             let wanted = parts.len().max(place + 1);
-            parts.resize(wanted, None);
-            parts[place] = Some(Arc::clone(&part));
+            parts.resize(wanted, ClassPart::Unknown);
+            parts[place] = part.clone().map_or(ClassPart::Whole, ClassPart::Part);
         }
-        part
+        part.unwrap_or_else(|| Arc::clone(self))
     }
 
     /// `None` when nothing is left out.

@@ -6,14 +6,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tidings_proto::{Era, ListKind, Revision};
 
 use super::CatalogueSnapshot;
-use super::rendered::{OfferSegment, RenderedOffer};
+use super::rendered::{LIST_END, OfferSegment, RenderedOffer};
 
 /// How many items a cursor names. As long as one of them is there, it is exact.
 const NAMED: usize = 8;
-
-/// What follows the items in an answer to a list: the ends of the list, of the result and of the message. It stands behind the items in
-/// the text that all clients share, so that a long answer is written to its connection at once, and not its last bytes alone.
-pub const LIST_END: &[u8] = b"]}}";
 
 /// Where a page ended: the position of the server, and the last items, of which any may have gone since.
 #[derive(Clone, Debug, PartialEq, Eq)]

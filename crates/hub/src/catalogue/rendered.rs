@@ -1,4 +1,9 @@
-//! One server's part of the lists, rendered once for all clients of a revision.
+//! One server's part of the lists, rendered once for all clients of a revision; and what it looks like to those who see it otherwise: a part of
+//! it ([`screen`]), in another form ([`shaped`]), without any other server ([`alone`]). Each is made of a rendered offer and kept with it.
+
+pub(super) mod alone;
+pub(super) mod screen;
+pub(super) mod shaped;
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,14 +12,18 @@ use tidings_proto::item::ItemView;
 use tidings_proto::{FieldView, ListKind, PublicName, Revision};
 use tidings_wire::{ByteSpan, Digest, digest};
 
-use super::alone::AloneOffer;
-use super::listing::LIST_END;
 use super::names::{RenamedItem, ShownNames};
 use super::offer::{OfferItem, ServerOffer};
-use super::screen::{PolicyScreens, ScreenSource};
-use super::shaped::{OfferShape, OfferShapes};
+use alone::AloneOffer;
+use screen::{PolicyScreens, ScreenSource};
+use shaped::{OfferShape, OfferShapes};
+
 use crate::ServerId;
 use crate::client_profile::ShapedTool;
+
+/// What follows the items in an answer to a list: the ends of the list, of the result and of the message. It stands behind the items in
+/// the text that all clients share, so that a long answer is written to its connection at once, and not its last bytes alone.
+pub const LIST_END: &[u8] = b"]}}";
 
 /// A server's offer under its public names.
 #[derive(Debug)]

@@ -34,6 +34,10 @@ pub enum FleetEntry {
     Registry {
         /// The version of the set that this makes.
         version: u64,
+        /// Who writes it.
+        by: ReplicaId,
+        /// The number of the change within that process; copies have the same.
+        number: u64,
         /// What changes.
         steps: Vec<RegistryStep>,
     },
@@ -84,20 +88,41 @@ pub struct OfferRecord {
     pub record: Vec<u8>,
 }
 
-/// A step of a registry change.
+/// A step of a registry change. What is configured and what runs are two things: a server may be kept and switched off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum RegistryStep {
-    /// A server is added, or another definition takes its place.
+    /// A server that is added at run time is kept, or described otherwise than before.
+    Keep {
+        /// The server.
+        server: PlacedServer,
+        /// Whether it runs unless it is switched.
+        on: bool,
+    },
+    /// One that was added is not kept any more.
+    Forget {
+        /// Its name.
+        server: FleetServerName,
+    },
+    /// Whether a server is on, decided by hand; `None`: its configuration decides.
+    Switch {
+        /// Its name.
+        server: FleetServerName,
+        /// On or off.
+        on: Option<bool>,
+    },
+    /// A server runs from here on, or another definition takes its place.
     Put {
         /// The server.
         server: PlacedServer,
+        /// Whether it stands in the configuration file.
+        from_file: bool,
         /// Who started it to see that it does; it owns it from here on.
         owner: ReplicaId,
-        /// What it lists.
+        /// What it lists; `None` where it is there and can not be listed yet.
         offer: Option<OfferRecord>,
     },
-    /// A server is removed.
+    /// A server does not run any more.
     Remove {
         /// Its name.
         server: FleetServerName,

@@ -1,10 +1,12 @@
 //! The state that the log makes, entry by entry, equal on every replica at equal sequence.
 
+mod set_changes;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::entry::{DecisionKey, FleetEntry, IsolationRule, OfferRecord, PlacedServer, RegistryStep};
+use super::entry::{DecisionKey, FleetEntry, IsolationRule, OfferRecord, PlacedServer};
 use super::{BlobHash, FleetServerName, LogSequence, OwnerEpoch, ReplicaId};
 
 /// Digests of the last entries are remembered, to compare with the beats of replicas that are not quite as far.
@@ -89,6 +91,15 @@ pub struct FleetServer {
     pub touched: LogSequence,
 }
 
+/// A server that was added at run time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptServer {
+    /// What is planned for it.
+    pub planned: PlacedServer,
+    /// Whether it runs unless it is switched.
+    pub on: bool,
+}
+
 impl FleetServer {
     /// What its owner does while it is cut off.
     pub fn on_isolation(&self) -> IsolationRule {
@@ -105,6 +116,11 @@ pub struct FleetState {
     set_version: u64,
     config: Option<BlobHash>,
     servers: BTreeMap<FleetServerName, FleetServer>,
+    /// Added at run time, whether they run or not.
+    #[serde(default)]
+    kept: BTreeMap<FleetServerName, KeptServer>,
+    #[serde(default)]
+    switched: BTreeMap<FleetServerName, bool>,
     // A map with a struct for its key is a list of pairs in JSON.
     #[serde(with = "decision_pairs")]
     decisions: BTreeMap<DecisionKey, (u64, BlobHash)>,
@@ -142,6 +158,16 @@ impl FleetState {
         &self.servers
     }
 
+    /// The servers that were added at run time, by name.
+    pub fn kept(&self) -> &BTreeMap<FleetServerName, KeptServer> {
+        &self.kept
+    }
+
+    /// Whether a server is on, where somebody decided it.
+    pub fn switched(&self, server: &FleetServerName) -> Option<bool> {
+        self.switched.get(server).copied()
+    }
+
     /// The number and the value of the last decision under a key.
     pub fn decision(&self, key: &DecisionKey) -> Option<(u64, BlobHash)> {
         self.decisions.get(key).copied()
@@ -156,7 +182,7 @@ impl FleetState {
         match entry {
             FleetEntry::Own { server, epoch, replica } => self.own(server, *epoch, replica.as_ref()),
             FleetEntry::Offer { server, epoch, n, offer } => self.offer(server, *epoch, *n, offer),
-            FleetEntry::Registry { version, steps } => {
+            FleetEntry::Registry { version, steps, .. } => {
                 self.next_version(*version)?;
                 for step in steps {
                     self.step(step);
@@ -221,68 +247,6 @@ impl FleetState {
         }
         known.offer = Some(offer.clone());
         Ok(EntryEffect::Offered { server: server.clone(), changed })
-    }
-
-    /// Registry and file share one version: a batch that was made without knowing of a new file is void, and made again.
-    fn next_version(&mut self, version: u64) -> Result<(), VoidReason> {
-        if version != self.set_version + 1 {
-            return Err(VoidReason::NotNext);
-        }
-        self.set_version = version;
-        self.set_touched = self.sequence;
-        Ok(())
-    }
-
-    fn step(&mut self, step: &RegistryStep) {
-        match step {
-            RegistryStep::Put { server, owner, offer } => {
-                let added = self.servers.get(&server.name).map_or(self.sequence, |former| former.added);
-                let put = FleetServer {
-                    planned: server.clone(),
-                    from_file: false,
-                    added,
-                    owner: Some(owner.clone()),
-                    epoch: OwnerEpoch(self.sequence.0),
-                    offers: 0,
-                    offer: offer.clone(),
-                    touched: self.sequence,
-                };
-                self.servers.insert(server.name.clone(), put);
-            }
-            RegistryStep::Remove { server } => {
-                self.servers.remove(server);
-            }
-        }
-    }
-
-    fn plan(&mut self, config: BlobHash, servers: &[PlacedServer]) {
-        self.config = Some(config);
-        let stays = |name: &FleetServerName| servers.iter().any(|planned| planned.name == *name);
-        self.servers.retain(|name, server| !server.from_file || stays(name));
-        for planned in servers {
-            match self.servers.get_mut(&planned.name) {
-                // Same definition: a new file is no reason to start it again.
-                Some(known) if known.planned.definition == planned.definition => {
-                    known.planned = planned.clone();
-                    known.from_file = true;
-                }
-                known => {
-                    let added = known.map_or(self.sequence, |former| former.added);
-                    let fresh = FleetServer {
-                        planned: planned.clone(),
-                        from_file: true,
-                        added,
-                        owner: None,
-                        // Not zero: a claim of the former definition must not hold.
-                        epoch: OwnerEpoch(self.sequence.0),
-                        offers: 0,
-                        offer: None,
-                        touched: self.sequence,
-                    };
-                    self.servers.insert(planned.name.clone(), fresh);
-                }
-            }
-        }
     }
 
     /// A server that changed within the range and again after it needs no echo: whoever was told of the later change listed after the

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{BlobHash, LogSequence, ReplicaId, ReplicaName};
+use super::{BlobHash, FleetServerName, LogSequence, ReplicaId, ReplicaName};
 
 /// How often a replica beats.
 pub const BEAT_EVERY: Duration = Duration::from_millis(500);
@@ -42,6 +42,9 @@ pub struct ReplicaBeat {
     pub config: BlobHash,
     /// The labels of its configuration.
     pub labels: Vec<String>,
+    /// Servers that did not start there in the last minute.
+    #[serde(default)]
+    pub unfit: Vec<FleetServerName>,
     /// The newest format of entries and frames that it reads.
     pub format: u32,
     /// It is shutting down: its servers may be claimed.

@@ -5,6 +5,8 @@
 //!   ▲                                             │ void                  ▲                                  │
 //!   ├─────────────────────────────────────────────┘                       └─ back, same epoch: list all ─────┤
 //!   └─ drained, ended ◀─ Retiring ◀─ newer epoch in the log ─────────────────────────────────────────────────┘
+//!
+//! Owner ─did not start, or must not run here─▶ Giving ─its process has ended─▶ Releasing ─nobody's in the log─▶ Away
 //! ```
 //!
 //! That somebody seems to be gone is only a reason to claim; whether a claim holds is decided by the log, for everybody alike.
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::IsolationRule;
 use super::fold::{FleetServer, FleetState};
-use super::members::FleetMembers;
+use super::members::{FleetMembers, ReplicaBeat};
 use super::{BlobHash, FleetServerName, OwnerEpoch, ReplicaId, ReplicaName};
 
 /// Replicas claim one after the other, those that are to have a server first: mostly one entry is written.
@@ -27,6 +29,8 @@ const FORMER_ENDS: Duration = Duration::from_secs(3);
 const DRAIN: Duration = Duration::from_secs(30);
 /// A replica on which a server did not start leaves it to others for this long.
 const UNFIT: Duration = Duration::from_secs(60);
+/// How many of these the others are told of: a beat stays small. Of the rest they believe that they might start here.
+const UNFIT_TOLD: usize = 64;
 
 /// What the owner of processes has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +71,38 @@ pub enum OwnershipCommand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnershipPhase {
-    Wanting { at: Instant, epoch: OwnerEpoch },
-    Claiming { epoch: OwnerEpoch, again: Instant, released: bool },
-    Starting { epoch: OwnerEpoch, at: Instant },
-    Running { epoch: OwnerEpoch },
-    Doubt { epoch: OwnerEpoch, stopped: bool },
-    Retiring { until: Instant },
+    Wanting {
+        at: Instant,
+        epoch: OwnerEpoch,
+    },
+    Claiming {
+        epoch: OwnerEpoch,
+        again: Instant,
+        released: bool,
+    },
+    Starting {
+        epoch: OwnerEpoch,
+        at: Instant,
+    },
+    Running {
+        epoch: OwnerEpoch,
+    },
+    Doubt {
+        epoch: OwnerEpoch,
+        stopped: bool,
+    },
+    Retiring {
+        until: Instant,
+    },
+    /// It is to be another's, once its process here has ended.
+    Giving {
+        epoch: OwnerEpoch,
+    },
+    /// It has ended; that nobody owns it is being written.
+    Releasing {
+        epoch: OwnerEpoch,
+        again: Instant,
+    },
 }
 
 /// What is known when a server is looked at.
@@ -155,16 +185,59 @@ impl FleetOwnership {
         commands
     }
 
-    /// A server did not start here: others may try.
-    pub fn start_failed(&mut self, name: &FleetServerName, now: Instant) -> Vec<OwnershipCommand> {
+    /// This replica had started a server before it wrote that it owns it, and has read that back without a doubt in between: nobody else
+    /// can have begun one, so nobody is waited for.
+    pub fn began(&mut self, server: &FleetServerName, epoch: OwnerEpoch) -> OwnershipCommand {
+        self.phases.insert(server.clone(), OwnershipPhase::Running { epoch });
+        OwnershipCommand::Start { server: server.clone(), epoch }
+    }
+
+    /// A server did not start here. If there is a replica where it might, it gets it; else it is tried again here.
+    pub fn start_failed(
+        &mut self,
+        name: &FleetServerName,
+        state: &FleetState,
+        members: &FleetMembers,
+        now: Instant,
+    ) -> Vec<OwnershipCommand> {
         self.unfit.insert(name.clone(), now + UNFIT);
+        let Some(server) = state.servers().get(name) else { return Vec::new() };
+        let facts = OwnershipFacts { name, server, state, members, now };
         match self.phases.get(name) {
-            Some(OwnershipPhase::Running { epoch }) => {
+            Some(OwnershipPhase::Running { epoch }) if rivals(facts).any(|beat| !beat.unfit.contains(name)) => {
                 let epoch = *epoch;
-                vec![OwnershipCommand::End(name.clone()), OwnershipCommand::Release { server: name.clone(), epoch }]
+                self.phases.insert(name.clone(), OwnershipPhase::Giving { epoch });
+                vec![OwnershipCommand::End(name.clone())]
             }
             _ => Vec::new(),
         }
+    }
+
+    /// No process of a server is left here, nor is one being started.
+    pub fn ended(&mut self, name: &FleetServerName, now: Instant) -> Vec<OwnershipCommand> {
+        let Some(OwnershipPhase::Giving { epoch }) = self.phases.get(name) else { return Vec::new() };
+        let epoch = *epoch;
+        self.phases.insert(name.clone(), OwnershipPhase::Releasing { epoch, again: now + CLAIM_AGAIN });
+        vec![OwnershipCommand::Release { server: name.clone(), epoch }]
+    }
+
+    /// The servers that did not start here in the last minute, for the beat.
+    pub fn unfit(&self, now: Instant) -> Vec<FleetServerName> {
+        let unfit = self.unfit.iter().filter(|(_, until)| **until > now);
+        unfit.take(UNFIT_TOLD).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether nobody who is there, this replica among them, has the labels that a server asks for.
+    pub fn is_unplaceable(&self, server: &FleetServer, members: &FleetMembers) -> bool {
+        !has_labels(server, &self.labels) && !members.live().any(|beat| has_labels(server, &beat.labels))
+    }
+
+    /// Whether a server is this replica's and not running, because somebody else may run it.
+    pub fn is_held_back(&self, name: &FleetServerName) -> bool {
+        matches!(
+            self.phases.get(name),
+            Some(OwnershipPhase::Starting { .. } | OwnershipPhase::Doubt { stopped: true, .. })
+        )
     }
 
     /// This replica ends: everything it runs is ended and given up, so that nobody has to wait.
@@ -174,14 +247,17 @@ impl FleetOwnership {
         for (name, phase) in std::mem::take(&mut self.phases) {
             let server = name.clone();
             match phase {
-                OwnershipPhase::Starting { epoch, .. }
-                | OwnershipPhase::Running { epoch }
-                | OwnershipPhase::Doubt { epoch, .. } => {
+                OwnershipPhase::Running { epoch } | OwnershipPhase::Doubt { epoch, .. } => {
                     commands.push(OwnershipCommand::End(name));
                     commands.push(OwnershipCommand::Release { server, epoch });
                 }
                 OwnershipPhase::Retiring { .. } => commands.push(OwnershipCommand::End(name)),
-                OwnershipPhase::Wanting { .. } | OwnershipPhase::Claiming { .. } => {}
+                // Its end was asked for, or is over.
+                OwnershipPhase::Giving { epoch } | OwnershipPhase::Releasing { epoch, .. } => {
+                    commands.push(OwnershipCommand::Release { server, epoch });
+                }
+                // Not given up while it starts: the former owner may not have ended it yet.
+                OwnershipPhase::Wanting { .. } | OwnershipPhase::Claiming { .. } | OwnershipPhase::Starting { .. } => {}
             }
         }
         commands
@@ -212,8 +288,13 @@ impl FleetOwnership {
         let epoch = server.epoch;
         let stops = server.on_isolation() == IsolationRule::Stop;
         let doubt = members.is_in_doubt(now);
+        // Its placement may have changed since it was claimed.
+        let fits = has_labels(server, &self.labels);
         match phase {
             Some(OwnershipPhase::Running { epoch: of }) if of == epoch => {
+                if !doubt && !fits {
+                    return self.begin(facts, commands);
+                }
                 if !doubt {
                     return OwnershipPhase::Running { epoch };
                 }
@@ -227,20 +308,26 @@ impl FleetOwnership {
                 if doubt || facts.state.sequence() < members.head() {
                     return OwnershipPhase::Doubt { epoch, stopped };
                 }
-                let server = name.clone();
-                commands.push(if stopped {
-                    OwnershipCommand::Start { server, epoch }
-                } else {
-                    OwnershipCommand::ListAll { server, epoch }
-                });
+                if stopped || !fits {
+                    return self.begin(facts, commands);
+                }
+                commands.push(OwnershipCommand::ListAll { server: name.clone(), epoch });
                 OwnershipPhase::Running { epoch }
             }
+            Some(OwnershipPhase::Giving { epoch: of }) if of == epoch => OwnershipPhase::Giving { epoch },
+            Some(OwnershipPhase::Releasing { epoch: of, again }) if of == epoch => {
+                if now < again {
+                    return OwnershipPhase::Releasing { epoch, again };
+                }
+                commands.push(OwnershipCommand::Release { server: name.clone(), epoch });
+                OwnershipPhase::Releasing { epoch, again: now + CLAIM_AGAIN }
+            }
             Some(OwnershipPhase::Starting { epoch: of, at }) if of == epoch => {
+                // Also one that must not run here is given up only then: that nobody owns it means that it runs nowhere.
                 if now < at || doubt {
                     return OwnershipPhase::Starting { epoch, at };
                 }
-                commands.push(OwnershipCommand::Start { server: name.clone(), epoch });
-                OwnershipPhase::Running { epoch }
+                self.begin(facts, commands)
             }
             former => {
                 if matches!(former, Some(OwnershipPhase::Retiring { .. })) {
@@ -250,10 +337,21 @@ impl FleetOwnership {
                 if stops && !released {
                     return OwnershipPhase::Starting { epoch, at: now + FORMER_ENDS };
                 }
-                commands.push(OwnershipCommand::Start { server: name.clone(), epoch });
-                OwnershipPhase::Running { epoch }
+                self.begin(facts, commands)
             }
         }
+    }
+
+    /// Runs the server from here on, or gives it up where it must not run.
+    fn begin(&self, facts: OwnershipFacts<'_>, commands: &mut Vec<OwnershipCommand>) -> OwnershipPhase {
+        let OwnershipFacts { name, server, .. } = facts;
+        let epoch = server.epoch;
+        if has_labels(server, &self.labels) {
+            commands.push(OwnershipCommand::Start { server: name.clone(), epoch });
+            return OwnershipPhase::Running { epoch };
+        }
+        commands.push(OwnershipCommand::End(name.clone()));
+        OwnershipPhase::Giving { epoch }
     }
 
     /// The log says that somebody else owns the server, or nobody.
@@ -304,19 +402,40 @@ impl FleetOwnership {
         }
     }
 
-    /// This replica's place among those that may run the server, by rendezvous hashing: a replica that comes or goes moves only its own.
+    /// This replica's place among those that may run the server, by rendezvous hashing: a replica that comes or goes moves only its own. Where
+    /// it did not start lately counts only if there is nobody else.
     fn rank(&self, facts: OwnershipFacts<'_>) -> Option<u32> {
-        let OwnershipFacts { name, server, state, members, .. } = facts;
-        let has = |labels: &[String]| server.planned.placement.iter().all(|label| labels.contains(label));
-        let in_force = |config: BlobHash| !server.from_file || state.config().is_none_or(|force| force == config);
-        if self.unfit.contains_key(name) || !has(&self.labels) || !in_force(self.config) {
+        let OwnershipFacts { name, server, state, .. } = facts;
+        if !has_labels(server, &self.labels) || !in_force(server, state, self.config) {
+            return None;
+        }
+        let failed = self.unfit.contains_key(name);
+        if failed && rivals(facts).any(|beat| !beat.unfit.contains(name)) {
             return None;
         }
         let mine = weight(name, &self.me.name);
-        let fits = members.live().filter(|beat| !beat.leaving && has(&beat.labels) && in_force(beat.config));
-        let before = fits.filter(|beat| weight(name, &beat.replica.name) > mine).count();
+        let alike = rivals(facts).filter(|beat| failed || !beat.unfit.contains(name));
+        let before = alike.filter(|beat| weight(name, &beat.replica.name) > mine).count();
         u32::try_from(before).ok()
     }
+}
+
+/// The others that are there and may run the server, also where it did not start lately.
+fn rivals<'a>(facts: OwnershipFacts<'a>) -> impl Iterator<Item = &'a ReplicaBeat> {
+    let OwnershipFacts { server, state, members, .. } = facts;
+    let may = move |beat: &&ReplicaBeat| {
+        !beat.leaving && has_labels(server, &beat.labels) && in_force(server, state, beat.config)
+    };
+    members.live().filter(may)
+}
+
+fn has_labels(server: &FleetServer, labels: &[String]) -> bool {
+    server.planned.placement.iter().all(|label| labels.contains(label))
+}
+
+/// A server of the file is run by those who have the file that is in force.
+fn in_force(server: &FleetServer, state: &FleetState, config: BlobHash) -> bool {
+    !server.from_file || state.config().is_none_or(|force| force == config)
 }
 
 fn weight(server: &FleetServerName, replica: &ReplicaName) -> [u8; 32] {

@@ -8,7 +8,9 @@ use super::PlaceId;
 use super::SubscriptionTable;
 use super::ancestors::ancestors;
 use super::command::{ResourceAddress, SubscriptionCommands, Uri};
-use super::resource::{ChangedUris, FollowerGate, GatheredChanges, ResourceId, ResourceState, UntoldChanges};
+use super::resource::{
+    ChangedUris, FollowerGate, GatheredChanges, ResourceId, ResourceRecord, ResourceState, UntoldChanges,
+};
 use super::settings::SubResources;
 use super::timers::SubscriptionTimer;
 use crate::ledger::FollowerId;
@@ -20,6 +22,8 @@ pub struct UpdateNotice {
     pub place: PlaceId,
     /// The URI to tell: the subscribed one, or a child of it.
     pub uri: Uri,
+    /// The subscribed one.
+    pub followed: Uri,
     /// The first change that it stands for.
     pub since: Instant,
 }
@@ -78,6 +82,16 @@ impl SubscriptionTable {
         self.finish(now)
     }
 
+    /// The followed resources whose changes are gathered since this moment, because this one changed or was seen then. Further changes
+    /// until they are announced have begun nothing.
+    pub fn gathered_at(&self, server: PlaceId, uri: &str, at: Instant) -> Vec<Uri> {
+        let Some(entry) = self.servers.get(&server) else { return Vec::new() };
+        let ids = std::iter::once(uri).chain(ancestors(uri)).filter_map(|uri| entry.by_uri.get(uri));
+        let resources = ids.filter_map(|id| self.resources.get(id));
+        let is_begun = |of: &&ResourceRecord| of.pending.as_ref().is_some_and(|pending| pending.first == at);
+        resources.filter(is_begun).map(|resource| Uri::clone(&resource.address.uri)).collect()
+    }
+
     /// Takes what a follower is to be told, because its transport takes the bytes now: of at most so many resources.
     /// A follower is woken only when it had nothing to take, so this is repeated until it gives nothing.
     pub fn take_dirty(&mut self, follower: FollowerId, most: usize) -> Vec<UpdateNotice> {
@@ -95,7 +109,11 @@ impl SubscriptionTable {
             let server = resource.address.place;
             let whole = dirty.changed.whole.then(|| resource.address.uri.clone());
             let uris = whole.into_iter().chain(dirty.changed.children);
-            notices.extend(uris.map(|uri| UpdateNotice { place: server, uri, since: dirty.since }));
+            let notice = |uri| {
+                let followed = Uri::clone(&resource.address.uri);
+                UpdateNotice { place: server, uri, followed, since: dirty.since }
+            };
+            notices.extend(uris.map(notice));
         }
         notices
     }

@@ -29,6 +29,11 @@ pub(crate) struct WorldCounts {
     pub(crate) forwarded: u64,
     pub(crate) refused: u64,
     pub(crate) perhaps: u64,
+    pub(crate) registered: u64,
+    pub(crate) declined: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) failed_starts: u64,
+    pub(crate) given_up: u64,
 }
 
 impl WorldCounts {
@@ -39,7 +44,7 @@ impl WorldCounts {
         }
     }
 
-    fn all_mut(&mut self) -> [&mut u64; 14] {
+    fn all_mut(&mut self) -> [&mut u64; 19] {
         [
             &mut self.steps,
             &mut self.entries,
@@ -55,10 +60,15 @@ impl WorldCounts {
             &mut self.forwarded,
             &mut self.refused,
             &mut self.perhaps,
+            &mut self.registered,
+            &mut self.declined,
+            &mut self.unanswered,
+            &mut self.failed_starts,
+            &mut self.given_up,
         ]
     }
 
-    pub(crate) fn all(&self) -> [(&'static str, u64); 14] {
+    pub(crate) fn all(&self) -> [(&'static str, u64); 19] {
         [
             ("steps", self.steps),
             ("entries", self.entries),
@@ -74,6 +84,11 @@ impl WorldCounts {
             ("forwarded calls", self.forwarded),
             ("refused calls", self.refused),
             ("calls that may have run", self.perhaps),
+            ("changes of the set", self.registered),
+            ("refused changes of the set", self.declined),
+            ("changes of the set without an answer", self.unanswered),
+            ("failed starts", self.failed_starts),
+            ("servers given up", self.given_up),
         ]
     }
 }
@@ -88,8 +103,11 @@ pub(crate) struct WorldChecks {
     torn: Option<u64>,
     /// Copies of an append that held, by place: each replica sees the same one.
     held: HashMap<u64, LogPoint>,
-    owners: BTreeMap<(FleetServerName, OwnerEpoch), ReplicaId>,
+    /// Who served in an epoch. A log that lost its end may have grown over the same numbers before it began anew: they count within a generation.
+    owners: BTreeMap<(FleetServerName, OwnerEpoch, u64), ReplicaId>,
     ran: HashSet<usize>,
+    /// Changes of the set that held, by who wrote them.
+    registered: HashMap<(ReplicaId, u64), LogPoint>,
 }
 
 impl WorldChecks {
@@ -135,11 +153,31 @@ impl WorldChecks {
         }
     }
 
+    /// A change of the set held at this place.
+    pub(crate) fn registered(&mut self, by: &ReplicaId, number: u64, point: LogPoint) {
+        if self.is_torn(point.generation) {
+            return;
+        }
+        let first = *self.registered.entry((by.clone(), number)).or_insert(point);
+        if first != point {
+            self.fail(format!("change {number} of {by:?} held at {first:?} and at {point:?}"));
+        }
+    }
+
+    pub(crate) fn is_registered(&self, by: &ReplicaId, number: u64) -> bool {
+        self.registered.contains_key(&(by.clone(), number))
+    }
+
+    /// Whether the log ever lost entries.
+    pub(crate) fn was_torn(&self) -> bool {
+        self.torn.is_some()
+    }
+
     pub(crate) fn serves(&mut self, replica: &ReplicaId, server: &FleetServerName, epoch: OwnerEpoch, generation: u64) {
         if self.is_torn(generation) {
             return;
         }
-        let key = (server.clone(), epoch);
+        let key = (server.clone(), epoch, generation);
         let first = self.owners.entry(key).or_insert_with(|| replica.clone());
         if first != replica {
             let first = first.clone();

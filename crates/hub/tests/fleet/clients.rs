@@ -104,8 +104,8 @@ impl SimulatedWorld {
         }
         let next = self.random.between(20 * MILLI, 600 * MILLI);
         self.after(next, WorldEvent::Change);
-        let place = self.random.below(self.truth.len());
-        let Some((name, content)) = self.truth.iter_mut().nth(place) else { return };
+        let place = self.random.below(self.truth.len() + self.added.len());
+        let Some((name, content)) = self.truth.iter_mut().chain(&mut self.added).nth(place) else { return };
         *content += 1;
         let name = name.clone();
         for replica in 0..self.replicas.len() {
@@ -121,8 +121,9 @@ impl SimulatedWorld {
         }
         let next = self.random.between(5 * MILLI, 200 * MILLI);
         self.after(next, WorldEvent::NewCall);
-        let place = self.random.below(self.truth.len());
-        let (Some(server), Some(replica)) = (self.truth.keys().nth(place).cloned(), self.any_replica()) else { return };
+        let place = self.random.below(self.truth.len() + self.added.len());
+        let server = self.truth.keys().chain(self.added.keys()).nth(place).cloned();
+        let (Some(server), Some(replica)) = (server, self.any_replica()) else { return };
         let call = self.calls.len();
         self.calls.push(SimulatedCall { server, sent: self.now, ended: None });
         let delay = self.delay();

@@ -34,11 +34,25 @@ pub(crate) enum PlantedDefect {
     NoGenesis,
     /// Frames that are missing are not asked for.
     NoRepair,
+    /// A change of the set of servers holds whatever the version that it was made for.
+    AnyVersion,
+    /// Whoever changes the set is answered when the change is written, and not when it holds.
+    AnsweredEarly,
+    /// Servers that were removed go on.
+    RemovedRuns,
+    /// A batch takes effect step by step.
+    HalfBatch,
     /// A change is told when it is written, and not when it can be read.
     TellsEarly,
+    /// A replica takes servers whose labels it does not have.
+    IgnoresLabels,
+    /// A server that does not start at its owner stays there.
+    StaysWhereItFails,
+    /// A server is given up before its process has ended.
+    GivesUpEarly,
 }
 
-pub(crate) const ALL_DEFECTS: [PlantedDefect; 16] = [
+pub(crate) const ALL_DEFECTS: [PlantedDefect; 23] = [
     PlantedDefect::NoIndex,
     PlantedDefect::AnyLeader,
     PlantedDefect::NoEcho,
@@ -55,4 +69,11 @@ pub(crate) const ALL_DEFECTS: [PlantedDefect; 16] = [
     PlantedDefect::NoGenesis,
     PlantedDefect::NoRepair,
     PlantedDefect::TellsEarly,
+    PlantedDefect::AnyVersion,
+    PlantedDefect::AnsweredEarly,
+    PlantedDefect::RemovedRuns,
+    PlantedDefect::HalfBatch,
+    PlantedDefect::IgnoresLabels,
+    PlantedDefect::StaysWhereItFails,
+    PlantedDefect::GivesUpEarly,
 ];

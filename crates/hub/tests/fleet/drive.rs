@@ -11,6 +11,7 @@ use tidings_hub::fleet::{BlobHash, FleetServerName, LogSequence, ReplicaId};
 
 use crate::bus::{MILLI, Micros, SECOND, Written};
 use crate::defects::PlantedDefect;
+use crate::registry::ChangeAnswer;
 use crate::replica::{Arrival, EXCHANGES, LogPoint, ProcessState, READERS, Reading};
 use crate::world::{SimulatedWorld, WorldEvent};
 
@@ -48,8 +49,12 @@ impl SimulatedWorld {
             Arrival::Head { ask, head, heard, applied } => self.head(replica, ask, head, heard, applied),
             Arrival::Read(reading) => self.reading(replica, reading),
             Arrival::Call { call } => self.call(replica, call),
+            Arrival::Rehearsed { change } => self.rehearsed(replica, change),
             Arrival::Listed { server, epoch, content } => self.listed(replica, &server, epoch, content),
             Arrival::Ran { exchange, messages } => self.ran(replica, &exchange, messages),
+            Arrival::StartFailed { server, process } => self.start_failed(replica, &server, process),
+            Arrival::StartAgain { server, process } => self.start_again(replica, &server, process),
+            Arrival::Ended { server } => self.process_ended(replica, &server),
             Arrival::Poll => self.read_log(replica),
             Arrival::Wake => self.drive_reads(replica),
         }
@@ -85,11 +90,12 @@ impl SimulatedWorld {
             self.append(replica, echo);
         }
         self.write_offers_again(replica);
+        self.drive_change(replica);
         self.begin_log(replica);
         // Everything may be lost at once; the file is still there.
         let unplanned = self.replicas[replica].fold.state().set_version() == 0;
         if unplanned && self.random.chance(50) {
-            let plan = self.plan();
+            let plan = self.plan(1);
             self.append(replica, plan);
         }
         self.check_bounds(replica);
@@ -102,16 +108,21 @@ impl SimulatedWorld {
         }
         let names: Vec<FleetServerName> = known.processes.keys().cloned().collect();
         for name in names {
-            let Some(server) = self.replicas[replica].fold.state().servers().get(&name) else { continue };
-            if server.on_isolation() == IsolationRule::Stop {
-                // A stopped process does nothing with its server, and can not be told to end it.
-                let runs = |one: &&crate::replica::SimulatedReplica| {
-                    one.state == ProcessState::Up && one.processes.contains_key(&name)
-                };
-                let running: Vec<ReplicaId> = self.replicas.iter().filter(runs).map(|one| one.id.clone()).collect();
-                self.checks.processes(&name, &running);
-            }
+            self.check_processes(&name);
         }
+    }
+
+    /// Of some servers there is one process at a time, in all of the world.
+    pub(crate) fn check_processes(&mut self, name: &FleetServerName) {
+        if self.isolation_of(name) != IsolationRule::Stop {
+            return;
+        }
+        // A stopped process does nothing with its server, and can not be told to end it.
+        let runs = |one: &&crate::replica::SimulatedReplica| {
+            one.state == ProcessState::Up && !one.resuming && one.processes.contains_key(name)
+        };
+        let running: Vec<ReplicaId> = self.replicas.iter().filter(runs).map(|one| one.id.clone()).collect();
+        self.checks.processes(name, &running);
     }
 
     fn members_changed(&mut self, replica: usize, events: Vec<MemberEvent>) {
@@ -264,12 +275,15 @@ impl SimulatedWorld {
             (PlantedDefect::OwnJudgement, FleetEntry::Own { server, epoch, .. }) if replica == 0 => {
                 *epoch = state.servers().get(server)?.epoch;
             }
+            (PlantedDefect::AnyVersion, FleetEntry::Registry { version, .. }) => *version = state.set_version() + 1,
+            (PlantedDefect::HalfBatch, FleetEntry::Registry { steps, .. }) => steps.truncate(2),
             _ => return None,
         }
         Some(entry)
     }
 
     fn apply(&mut self, replica: usize, position: u64, written: &Written) {
+        self.drive_change(replica);
         let misjudged = self.misjudged(replica, &written.entry);
         let entry = misjudged.as_ref().unwrap_or(&written.entry);
         let owner = self.owner_wrote(replica, written);
@@ -286,6 +300,8 @@ impl SimulatedWorld {
         let digest = self.replicas[replica].fold.state().digest();
         let id = self.replicas[replica].id.clone();
         self.checks.applied(&id, point, digest, written, &effect, owner);
+        let held = !matches!(effect, EntryEffect::Void(_));
+        self.set_applied(replica, &written.entry, held, point);
         self.took_effect(replica, entry, &effect, point);
         let commands = self.replicas[replica].reads.applied(point.sequence, local);
         self.index(replica, commands);
@@ -312,12 +328,16 @@ impl SimulatedWorld {
         let local = known.clock(self.now);
         known.fold.begin_anew(position, generation, base, state, bytes);
         known.members.begun_anew(base);
+        let under_way = known.registry.forget();
         let commands = known.reads.begun_anew(base, local);
         for (name, process) in &mut known.processes {
             known.commits.forget(name);
             process.marked = true;
         }
         self.index(replica, commands);
+        if under_way {
+            self.answer_change(replica, ChangeAnswer::Unknown);
+        }
         let point = self.replicas[replica].point();
         self.owe(replica, point);
     }

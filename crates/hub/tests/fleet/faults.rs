@@ -115,7 +115,9 @@ impl SimulatedWorld {
         }
         resumed.state = ProcessState::Up;
         // A process that was stopped is in doubt before it reads its queue.
+        resumed.resuming = true;
         self.tick(replica);
+        self.replicas[replica].resuming = false;
         while let Some(arrival) = self.replicas[replica].backlog.pop_front() {
             self.arrived(replica, arrival);
         }
@@ -130,6 +132,7 @@ impl SimulatedWorld {
     /// Nothing goes wrong any more, and nothing changes.
     pub(crate) fn heal(&mut self) {
         self.quiet = true;
+        self.heal_starts();
         self.bus.heal(self.now);
         self.bus.lose_leader(self.now);
         for replica in 0..self.replicas.len() {
@@ -159,10 +162,19 @@ impl SimulatedWorld {
                 ));
             }
         }
-        for (name, content) in &self.truth {
+        let added = first.kept().keys().map(|name| (name, self.content_of(name)));
+        for (name, content) in self.truth.iter().map(|(name, content)| (name, *content)).chain(added) {
             let server = first.servers().get(name).ok_or_else(|| format!("{name:?} is not in the set"))?;
+            if server.planned.placement.iter().any(|label| label == "nowhere") {
+                // An owner that is gone stays in the log: nobody may take its place.
+                let runs = |replica: &SimulatedReplica| replica.processes.contains_key(name);
+                if self.replicas.iter().any(runs) {
+                    return Err(format!("{name:?} may run nowhere, and runs: {server:?}"));
+                }
+                continue;
+            }
             let listed = server.offer.as_ref().map(|offer| offer.content);
-            if listed != Some(content_hash(*content)) {
+            if listed != Some(content_hash(content)) {
                 return Err(format!("what {name:?} lists is not what the fleet has: {server:?}"));
             }
             let serves = |replica: &&SimulatedReplica| replica.ownership.serves(name).is_some();
@@ -171,6 +183,7 @@ impl SimulatedWorld {
                 return Err(format!("{name:?} is served by {owners:?}, and owned by {:?}", server.owner));
             }
         }
+        self.changes_at_rest()?;
         self.clients_at_rest(first.generation(), first.last_touched())
     }
 

@@ -11,9 +11,12 @@ use tidings_hub::fleet::members::{FleetMembers, ReplicaBeat};
 use tidings_hub::fleet::offer_commits::OfferCommits;
 use tidings_hub::fleet::outgoing::OutgoingExchanges;
 use tidings_hub::fleet::ownership::FleetOwnership;
+use tidings_hub::fleet::registry_commits::RegistryCommits;
 use tidings_hub::fleet::{BlobHash, FleetServerName, LogSequence, OwnerEpoch, ReplicaId};
 
 use crate::bus::Micros;
+use crate::defects::PlantedDefect;
+use crate::placement::labels_of;
 
 pub(crate) const READERS: usize = 4096;
 pub(crate) const EXCHANGES: usize = 4096;
@@ -41,8 +44,12 @@ pub(crate) enum Arrival {
     Head { ask: HeadAsk, head: usize, heard: Micros, applied: u64 },
     Read(Reading),
     Call { call: usize },
+    Rehearsed { change: usize },
     Listed { server: FleetServerName, epoch: OwnerEpoch, content: u64 },
     Ran { exchange: ExchangeId, messages: u64 },
+    StartFailed { server: FleetServerName, process: u64 },
+    StartAgain { server: FleetServerName, process: u64 },
+    Ended { server: FleetServerName },
     Poll,
     Wake,
 }
@@ -54,6 +61,19 @@ pub(crate) struct ServerProcess {
     /// It said that its lists changed, and nobody looked yet.
     pub(crate) marked: bool,
     pub(crate) listing: bool,
+    pub(crate) id: u64,
+    /// It did not start, and is tried again.
+    pub(crate) failing: bool,
+    /// It was told to end.
+    pub(crate) ending: bool,
+    /// Once it has ended, it is started again for this epoch.
+    pub(crate) starts_after: Option<OwnerEpoch>,
+}
+
+impl ServerProcess {
+    pub(crate) fn new(epoch: OwnerEpoch) -> Self {
+        Self { epoch, marked: true, listing: false, id: 0, failing: false, ending: false, starts_after: None }
+    }
 }
 
 /// A call that waits for an owner, or for an answer.
@@ -84,6 +104,9 @@ pub(crate) struct SimulatedReplica {
     pub(crate) outgoing: OutgoingExchanges,
     pub(crate) incoming: IncomingExchanges,
     pub(crate) commits: OfferCommits,
+    pub(crate) registry: RegistryCommits,
+    /// The change of the set that somebody waits for.
+    pub(crate) change: Option<usize>,
     pub(crate) processes: BTreeMap<FleetServerName, ServerProcess>,
     pub(crate) calls: Vec<WaitingCall>,
     pub(crate) followers: BTreeSet<(usize, u64)>,
@@ -93,6 +116,9 @@ pub(crate) struct SimulatedReplica {
     pub(crate) beats: u64,
     pub(crate) next_beat: Micros,
     pub(crate) genesis_at: Micros,
+    /// It was stopped, and does not know yet what happened meanwhile.
+    pub(crate) resuming: bool,
+    labels: Vec<String>,
     clock: SkewedClock,
 }
 
@@ -104,7 +130,20 @@ struct SkewedClock {
 }
 
 impl SimulatedReplica {
-    pub(crate) fn new(index: usize, incarnation: u64, base: Instant, per_thousand: u64, fold: FleetFold) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        incarnation: u64,
+        base: Instant,
+        per_thousand: u64,
+        fold: FleetFold,
+        defect: PlantedDefect,
+    ) -> Self {
+        let labels = labels_of(index);
+        // One that takes everything says so of itself alone.
+        let believed = match defect {
+            PlantedDefect::IgnoresLabels => vec!["even".to_owned(), "odd".to_owned(), "nowhere".to_owned()],
+            _ => labels.clone(),
+        };
         let id = ReplicaId { name: format!("replica-{index}").into(), incarnation };
         Self {
             id: id.clone(),
@@ -112,11 +151,13 @@ impl SimulatedReplica {
             cut: false,
             fold,
             members: FleetMembers::new(id.clone()),
-            ownership: FleetOwnership::new(id.clone(), Vec::new(), BlobHash::default()),
+            ownership: FleetOwnership::new(id.clone(), believed, BlobHash::default()),
             reads: IndexReads::new(READERS),
-            outgoing: OutgoingExchanges::new(id),
+            outgoing: OutgoingExchanges::new(id.clone()),
             incoming: IncomingExchanges::new(EXCHANGES),
             commits: OfferCommits::default(),
+            registry: RegistryCommits::new(id),
+            change: None,
             processes: BTreeMap::new(),
             calls: Vec::new(),
             followers: BTreeSet::new(),
@@ -125,6 +166,8 @@ impl SimulatedReplica {
             beats: 0,
             next_beat: 0,
             genesis_at: 0,
+            resuming: false,
+            labels,
             clock: SkewedClock { base, per_thousand },
         }
     }
@@ -149,7 +192,8 @@ impl SimulatedReplica {
             generation: self.fold.state().generation(),
             digest: self.fold.state().digest(),
             config: BlobHash::default(),
-            labels: Vec::new(),
+            labels: self.labels.clone(),
+            unfit: self.ownership.unfit(local),
             format: 1,
             leaving: false,
         }

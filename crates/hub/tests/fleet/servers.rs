@@ -8,7 +8,7 @@ use tidings_hub::fleet::{FleetServerName, OwnerEpoch};
 use crate::bus::MILLI;
 use crate::defects::PlantedDefect;
 use crate::faults::content_hash;
-use crate::replica::{Arrival, ProcessState, ServerProcess};
+use crate::replica::{Arrival, ProcessState};
 use crate::world::SimulatedWorld;
 
 impl SimulatedWorld {
@@ -37,12 +37,7 @@ impl SimulatedWorld {
                     self.append(replica, FleetEntry::Own { server, epoch, replica: None });
                 }
                 OwnershipCommand::Start { server, epoch } => {
-                    let process = ServerProcess { epoch, marked: true, listing: false };
-                    self.replicas[replica].processes.insert(server.clone(), process);
-                    let generation = self.replicas[replica].fold.state().generation();
-                    let id = self.replicas[replica].id.clone();
-                    self.checks.serves(&id, &server, epoch, generation);
-                    self.look(replica, &server);
+                    self.start_process(replica, &server, epoch);
                 }
                 OwnershipCommand::ListAll { server, epoch } => {
                     if self.defect != PlantedDefect::NoListAll
@@ -54,12 +49,7 @@ impl SimulatedWorld {
                     }
                 }
                 OwnershipCommand::Retire(_) => {}
-                OwnershipCommand::End(server) => {
-                    if self.defect != PlantedDefect::GoesOn {
-                        self.replicas[replica].processes.remove(&server);
-                        self.replicas[replica].commits.forget(&server);
-                    }
-                }
+                OwnershipCommand::End(server) => self.end_process(replica, &server),
             }
         }
     }
@@ -72,12 +62,12 @@ impl SimulatedWorld {
         self.look(replica, server);
     }
 
-    fn look(&mut self, replica: usize, server: &FleetServerName) {
-        let content = self.truth[server];
+    pub(crate) fn look(&mut self, replica: usize, server: &FleetServerName) {
+        let content = self.content_of(server);
         let up = self.replicas[replica].state == ProcessState::Up;
         let under_way = self.replicas[replica].commits.is_under_way(server);
         let Some(process) = self.replicas[replica].processes.get_mut(server) else { return };
-        if !up || !process.marked || process.listing || under_way {
+        if !up || !process.marked || process.listing || process.failing || process.ending || under_way {
             return;
         }
         process.marked = false;

@@ -13,7 +13,9 @@ use tidings_hub::fleet::{BlobHash, FleetServerName, ReplicaId};
 use crate::bus::{MILLI, Micros, SECOND, SimulatedBus, Written};
 use crate::checks::WorldChecks;
 use crate::defects::PlantedDefect;
+use crate::placement::BrokenStarts;
 use crate::random::SeededRandom;
+use crate::registry::SimulatedChange;
 use crate::replica::{Arrival, LogPoint, ProcessState, Reading, SimulatedReplica};
 
 /// How large a world is.
@@ -37,7 +39,10 @@ pub(crate) enum WorldEvent {
     JoinBus,
     Resume { replica: usize, incarnation: u64 },
     Restart(usize),
+    Upset,
+    ProcessEnded { replica: usize, incarnation: u64, server: FleetServerName, process: Option<u64> },
     Change,
+    Register,
     NewCall,
     Notice { client: usize, connection: u64, point: LogPoint },
     Answered { client: usize, request: u64, point: LogPoint },
@@ -99,9 +104,17 @@ pub(crate) struct SimulatedWorld {
     pub(crate) calls: Vec<SimulatedCall>,
     /// What each server would list.
     pub(crate) truth: BTreeMap<FleetServerName, u64>,
+    /// The same for servers that were added, or were to be.
+    pub(crate) added: BTreeMap<FleetServerName, u64>,
+    pub(crate) changes: Vec<SimulatedChange>,
     pub(crate) states: HashMap<BlobHash, FleetState>,
     pub(crate) checks: WorldChecks,
     pub(crate) appends: u64,
+    /// Labels that servers ask for, as the last file has them.
+    pub(crate) placements: BTreeMap<FleetServerName, Vec<String>>,
+    pub(crate) broken: BrokenStarts,
+    /// Processes of servers that were started.
+    pub(crate) processes: u64,
     pub(crate) quiet: bool,
     queue: BinaryHeap<Reverse<QueuedEvent>>,
     queued: u64,
@@ -122,9 +135,14 @@ impl SimulatedWorld {
             clients: Vec::new(),
             calls: Vec::new(),
             truth: BTreeMap::new(),
+            added: BTreeMap::new(),
+            changes: Vec::new(),
             states: HashMap::new(),
             checks: WorldChecks::default(),
             appends: 0,
+            placements: BTreeMap::new(),
+            broken: BrokenStarts::new(),
+            processes: 0,
             quiet: false,
             queue: BinaryHeap::new(),
             queued: 0,
@@ -133,7 +151,7 @@ impl SimulatedWorld {
             held: Vec::new(),
         };
         world.truth = (0..size.servers).map(|server| (format!("server-{server}").as_str().into(), 1)).collect();
-        let entry = world.plan();
+        let entry = world.plan(1);
         let written = Written { entry, bytes: BlobHash::of(b"plan"), writer: 0, append: 0, after: None };
         world.bus.log.push(Arc::new(written));
         for index in 0..size.replicas {
@@ -146,27 +164,36 @@ impl SimulatedWorld {
             world.after(client as u64 * MILLI, WorldEvent::Connect(client));
         }
         world.after(SECOND, WorldEvent::Fault);
+        world.after(SECOND, WorldEvent::Upset);
         world.after(SECOND, WorldEvent::Change);
         world.after(SECOND, WorldEvent::NewCall);
+        world.after(SECOND, WorldEvent::Register);
         world
     }
 
-    /// Every third server is one of which there may be only one.
-    pub(crate) fn plan(&self) -> FleetEntry {
-        let planned = |(place, name): (usize, &FleetServerName)| PlacedServer {
+    pub(crate) fn plan(&self, version: u64) -> FleetEntry {
+        let planned = |name: &FleetServerName| PlacedServer {
             name: name.clone(),
             definition: BlobHash::default(),
-            placement: Vec::new(),
-            on_isolation: if place % 3 == 0 { IsolationRule::Stop } else { IsolationRule::Keep },
+            placement: self.placement_of(name),
+            on_isolation: self.isolation_of(name),
         };
-        let servers = self.truth.keys().enumerate().map(planned).collect();
-        FleetEntry::Plan { version: 1, config: BlobHash::default(), servers }
+        let servers = self.truth.keys().map(planned).collect();
+        FleetEntry::Plan { version, config: BlobHash::default(), servers }
+    }
+
+    /// Every third server is one of which there may be only one.
+    pub(crate) fn isolation_of(&self, name: &FleetServerName) -> IsolationRule {
+        // Those of the file count by their place, and added ones by the number in their name.
+        let number = || name.as_str().rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or_default();
+        let place = self.truth.keys().position(|known| known == name).unwrap_or_else(number);
+        if place % 3 == 0 { IsolationRule::Stop } else { IsolationRule::Keep }
     }
 
     fn process(&mut self, index: usize, fold: FleetFold) -> SimulatedReplica {
         self.incarnations += 1;
         let skew = self.random.between(950, 1051);
-        SimulatedReplica::new(index, self.incarnations, self.base, skew, fold)
+        SimulatedReplica::new(index, self.incarnations, self.base, skew, fold, self.defect)
     }
 
     fn start(&mut self, replica: usize) {
@@ -255,7 +282,8 @@ impl SimulatedWorld {
             }
         }
         self.heal();
-        let rest = self.now + 45 * SECOND;
+        // Where a server did not start is forgotten after a minute: only then it is surely where it can.
+        let rest = self.now + 75 * SECOND;
         while self.now < rest && self.step() {
             if let Some(violation) = self.checks.violation.take() {
                 return Err(violation);
@@ -287,7 +315,12 @@ impl SimulatedWorld {
             }
             WorldEvent::Resume { replica, incarnation } => self.resume(replica, incarnation),
             WorldEvent::Restart(replica) => self.restart(replica),
+            WorldEvent::Upset => self.upset(),
+            WorldEvent::ProcessEnded { replica, incarnation, server, process } => {
+                self.process_gone(replica, incarnation, &server, process);
+            }
             WorldEvent::Change => self.change(),
+            WorldEvent::Register => self.register(),
             WorldEvent::NewCall => self.new_call(),
             WorldEvent::Notice { client, connection, point } => self.noticed(client, connection, point),
             WorldEvent::Answered { client, request, point } => self.answered(client, request, point),

@@ -153,6 +153,8 @@ impl ServerPlanner for Plans {
             permits: Arc::new(|_| true),
             trusts_annotations: false,
             approval: None,
+            placement: Vec::new(),
+            stops_alone: false,
             identity: None,
         }
     }

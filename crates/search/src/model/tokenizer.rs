@@ -61,6 +61,14 @@ impl Tokenizer {
         }
     }
 
+    /// The token of a whole piece, where words are cut into pieces.
+    pub(super) fn piece(&self, text: &str) -> Option<u32> {
+        match &self.pieces {
+            Algorithm::WordPiece(pieces) => pieces.token(text),
+            Algorithm::Bpe(_) | Algorithm::Unigram(_) => None,
+        }
+    }
+
     pub(super) fn approximations(&self) -> &[String] {
         &self.approximations
     }

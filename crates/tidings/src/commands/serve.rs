@@ -1,20 +1,22 @@
 //! `tidings serve`: the gateway over HTTP.
 
 mod banner;
+mod entrance;
 mod listeners;
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_admin::{AdminParts, CallDesk, LinkRequest, PageLinks};
-use tidings_config::{ListenAddress, ListenTarget, TlsSettings};
-use tidings_downstream::http::{self, EndpointListener, EndpointOptions, TlsEntrance, TlsFiles};
-use tidings_login::PeopleDoor;
+use tidings_config::ListenAddress;
+use tidings_downstream::http::{self, EndpointOptions};
+use tidings_engine::Gateway;
+use tidings_inventory::ServerRegistry;
+use tidings_login::{Logins, PeopleDoor};
 use tidings_outbound_hooks::OutboundHooks;
-use tidings_store::{HookTable, OutboundTable, RegistryTable, ServerTable};
+use tidings_store::{AuditLog, ChangeLog, HookTable, OutboundTable, RegistryTable, ServerTable};
 use tidings_sync::Lock;
-use tokio::net::TcpListener;
+use tidings_telemetry::Telemetry;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, AccessControl};
@@ -29,6 +31,7 @@ use crate::ticket_door::TicketDoor;
 use crate::weight::ToolNames;
 use crate::{ending, feed, limits, logging, reload, secret, server_card, session_archive, settings, telemetry, wiring};
 use banner::WantedToken;
+use entrance::GatewayEntrance;
 
 /// How long a process that is about to leave may hold the store.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,29 +44,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
-    // The tools of all servers would be open to the whole network.
-    if !listen.is_loopback() && config.auth.is_none() {
-        return Err(CommandFailure::Usage(format!(
-            "{listen} can be reached from other machines; add [auth] tokens to the configuration (`tidings token NAME` makes \
-             one), or listen on 127.0.0.1"
-        )));
-    }
-    let public_url = config.gateway.public_url.clone();
-    let vault = config.vault.clone();
-    let has_page = config.page.enabled;
-    let others_listen = config.gateway.also_listen.clone();
-    let is_remote = |target: &ListenTarget| matches!(target, ListenTarget::Address(address) if !address.is_loopback());
-    if let Some(ListenTarget::Address(other)) = others_listen.iter().find(|target| is_remote(target))
-        && config.auth.is_none()
-    {
-        return Err(CommandFailure::Usage(format!(
-            "{other} can be reached from other machines; add [auth] tokens to the configuration (`tidings token NAME` makes one), \
-             or leave it out of `listen`"
-        )));
-    }
-    let is_loopback = listen.is_loopback() && !others_listen.iter().any(is_remote);
-    let has_auth = config.auth.is_some();
-    let has_tokens = has_auth || config.gateway.asks_everybody;
+    entrance::refuse_strangers(config, &listen)?;
     let data = DataDir::find(cli.data.as_deref())?;
     let mut not_kept = Vec::new();
     let token = data.admin_token().or_else(|failure| {
@@ -74,26 +55,18 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     if let Some(fault) = access::fault(config) {
         return Err(CommandFailure::Failed(fault));
     }
-    let tls = config.gateway.tls.clone().map(|tls| {
-        let TlsSettings { cert, key, client_ca, client_cert_required } = *tls;
-        TlsEntrance::open(TlsFiles { cert, key, client_ca, client_cert_required })
-    });
-    let tls = tls.transpose().map_err(|fault| CommandFailure::Failed(format!("tls of [gateway]: {fault}")))?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let listener = TcpListener::bind((listen.host.as_str(), listen.port))
-        .await
-        // Before anything is started or opened: the most common mistake costs nothing.
-        .map_err(|error| unheard(&listen, &error, &data))?;
-    let address = listener.local_addr().map_err(CommandFailure::failed)?;
-    let mut listeners: Vec<EndpointListener> = vec![listener.into()];
-    for target in &others_listen {
-        listeners.push(listeners::open(target).await?);
-    }
+    // Before anything is started or opened: the most common mistake costs nothing.
+    let entrance = GatewayEntrance::open(config, &listen, &data).await?;
+    let public_url = config.gateway.public_url.clone();
+    let vault = config.vault.clone();
+    let has_page = config.page.enabled;
+    let has_auth = config.auth.is_some();
+    let has_tokens = has_auth || config.gateway.asks_everybody;
+    let GatewayEntrance { mut listeners, address, tls, is_loopback, scheme, url } = entrance;
     let store = feed::open(Some(data.clone()), PATIENCE).await;
     if !store.is_kept() {
         not_kept.push("changes, and servers that are added at run time".to_owned());
     }
-    let url = format!("{scheme}://{}", banner::reachable(address));
     let access = AccessControl::new(config, &token, public_url.as_deref().unwrap_or(&url));
     let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
     // Only now known where the port was 0.
@@ -208,25 +181,43 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     drop(announced);
     let _ = reloading.await;
     let _ = caring.await;
-    gateway.shutdown().await;
-    if let Some(logins) = logins {
-        logins.close().await;
-    }
-    // After the gateway is: its last requests are told, too.
-    if let Some(telemetry) = telemetry {
-        telemetry.close().await;
-    }
-    // Before the log is: what it still gives is told by the next process.
-    notify.close().await;
-    // Before the store is: a change under way either is kept there, or never happened.
-    changes.close().await;
-    // Last: the end of a server is a change that belongs in the log.
-    log.close().await;
-    if let Some(audit) = audit {
-        audit.close().await;
-    }
+    ServedParts { gateway, logins, telemetry, notify, changes, log, audit }.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What is ended with the gateway.
+struct ServedParts {
+    gateway: Gateway,
+    logins: Option<Logins>,
+    telemetry: Option<Telemetry>,
+    notify: OutboundHooks,
+    changes: ServerRegistry,
+    log: ChangeLog,
+    audit: Option<AuditLog>,
+}
+
+impl ServedParts {
+    /// In the order in which they still have something to say to each other.
+    async fn close(self) {
+        self.gateway.shutdown().await;
+        if let Some(logins) = self.logins {
+            logins.close().await;
+        }
+        // After the gateway is: its last requests are told, too.
+        if let Some(telemetry) = self.telemetry {
+            telemetry.close().await;
+        }
+        // Before the log is: what it still gives is told by the next process.
+        self.notify.close().await;
+        // Before the store is: a change under way either is kept there, or never happened.
+        self.changes.close().await;
+        // Last: the end of a server is a change that belongs in the log.
+        self.log.close().await;
+        if let Some(audit) = self.audit {
+            audit.close().await;
+        }
+    }
 }
 
 /// Who else is found in the data directory, and what is not kept there.
@@ -251,29 +242,4 @@ fn say_what_is_missing(data: &DataDir, announced: &AnnouncedGateway, mut not_kep
         not_kept.iter().for_each(|what| eprintln!("  {what}"));
         eprintln!();
     }
-}
-
-/// Why nobody can listen there, and what to do.
-fn unheard(listen: &ListenAddress, error: &std::io::Error, data: &DataDir) -> CommandFailure {
-    let next = ListenAddress { host: listen.host.clone(), port: listen.port.checked_add(1).unwrap_or(7338) };
-    CommandFailure::Failed(match error.kind() {
-        ErrorKind::AddrInUse
-            if data.running().is_some_and(|running| running.url.ends_with(&format!(":{}", listen.port))) =>
-        {
-            format!(
-                "a gateway serves on {listen} already: tidings status\nTo serve another beside it: tidings serve --listen \
-                 {next} --data DIR"
-            )
-        }
-        ErrorKind::AddrInUse => {
-            format!("another program listens on {listen}. End it, or serve elsewhere: tidings serve --listen {next}")
-        }
-        ErrorKind::PermissionDenied => format!(
-            "this user may not listen on {listen}: {error}. Ports below 1024 are the system's: tidings serve --listen {}:7337",
-            listen.host
-        ),
-        _ => {
-            format!("can not listen on {listen}: {error}. Name an address of this machine: tidings serve --listen ADDR")
-        }
-    })
 }

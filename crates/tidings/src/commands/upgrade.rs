@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use super::terminal::harmless;
 use super::{client_files, manage};
-use crate::backend::{ApiReply, ask, encode};
+use crate::backend::{ApiReply, ask};
 use crate::cli::Cli;
 use crate::data::DataDir;
 use crate::failure::CommandFailure;
+use crate::url_text::encode;
 
 /// How long a value may be that is shown.
 const VALUE: usize = 160;

@@ -30,7 +30,7 @@ pub(super) async fn server(
                 "Its tools, prompts and resources go. {told} clients are connected; those that see them are told."
             ),
             label: "Disable".to_owned(),
-            action: format!("/servers/{}/disable", crate::backend::encode(&name)),
+            action: format!("/servers/{}/disable", crate::url_text::encode(&name)),
             fields: Vec::new(),
             back: "/servers".to_owned(),
         };

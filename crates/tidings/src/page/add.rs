@@ -66,7 +66,7 @@ pub(super) async fn add(
         Ok((name, server)) => {
             let put = RegistryChange::Add { name: name.clone(), server };
             match page.0.registry.apply(vec![put]).await {
-                Ok(()) => to(&format!("/servers/{}", crate::backend::encode(&name))),
+                Ok(()) => to(&format!("/servers/{}", crate::url_text::encode(&name))),
                 Err(refusal) => {
                     let status =
                         StatusCode::from_u16(refusal.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -60,11 +61,13 @@ impl Beliefs {
                 return None;
             }
             let client = page.0.gateway.only_connected(&key.0, &key.1)?;
-            let now = tidings_admin::millis(Timestamp::now());
-            let events = page.0.gateway.client_events(client, EVENTS).events.into_iter();
+            let found = page.0.gateway.client_events(client, EVENTS);
+            // The trace takes a while to copy: a list must not seem older than the change that was recorded before it.
+            let (now, since) = (Timestamp::now(), found.looked.elapsed());
+            let events = found.events.into_iter();
             let listed = events.filter(|event| !event.told && event.topics.contains(&Topic::Tools));
-            let listed =
-                listed.map(|event| now.saturating_sub(u64::try_from(event.ago.as_millis()).unwrap_or(u64::MAX)));
+            // Rounded once, as the times of changes are.
+            let listed = listed.map(|event| tidings_admin::millis(before(now, event.ago + since)));
             self.listed.insert(key.clone(), listed.collect());
         }
         self.listed.get(&key)
@@ -82,4 +85,8 @@ impl Beliefs {
         }
         self.states.get(tool)
     }
+}
+
+fn before(now: Timestamp, ago: Duration) -> Timestamp {
+    now.checked_sub(ago).unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -181,7 +181,7 @@ pub(super) async fn begin(
             return tool_page(&page, visitor, &server, &local, None, (StatusCode::BAD_REQUEST, Some(fault))).await;
         }
     };
-    let path = format!("/tools/{}/{}", crate::backend::encode(&server), crate::backend::encode(&local));
+    let path = format!("/tools/{}/{}", crate::url_text::encode(&server), crate::url_text::encode(&local));
     if may_destroy(&tool) && form.get("sure") != "1" {
         let shell = page.shell(visitor.form_token).await;
         let screen = ConfirmScreen {

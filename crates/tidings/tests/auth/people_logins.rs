@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use reqwest::header::{COOKIE, LOCATION};
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gateway, ListFollower, Server, ServerBuilder};
+use tidings_testkit::{Client, Gate, Gateway, ListFollower, ScriptedAnswer, ScriptedCall, Server, ServerBuilder};
 
 use crate::people_links::patient;
 use crate::policies::people;
@@ -75,6 +76,37 @@ async fn clients(gateway: &Gateway, who: &str) -> [ListFollower; 2] {
 
 pub(crate) async fn people_of(gateway: &Gateway) -> Value {
     gateway.api("GET", "/servers/crm", Value::Null).await.1["people"].clone()
+}
+
+// identity 1: "the truth about `needs login`": a person's first call comes before their server has said whether it knows them.
+#[tokio::test]
+async fn nobody_is_told_that_no_login_is_missing_before_that_is_known() {
+    let (issuer, given) = provider().await;
+    let gate = Gate::new();
+    let held = |gate: &Gate| {
+        let gate = gate.clone();
+        move |_: ScriptedCall| {
+            let gate = gate.clone();
+            async move {
+                gate.wait().await;
+                let headers = vec![("www-authenticate".to_owned(), "Bearer".to_owned())];
+                ScriptedAnswer::Http { status: 401, headers, body: Default::default() }
+            }
+        }
+    };
+    let builder = Server::builder("crm")
+        .on_http(move |request| door(&issuer, &given, request).filter(|_| request.path.starts_with("/.well-known/")));
+    let server = builder.on_raw("server/discover", held(&gate)).on_raw("initialize", held(&gate)).http().await;
+    let toml = people(&[("ada", "support")]);
+    let gateway = patient(&toml).server_with("crm", &server, "auth = { for = \"principal\" }\n").serve().await;
+    let ada = with_token(gateway.client(), "ada").connect().await;
+
+    let mut asked = std::pin::pin!(ada.call_tool("log_in", json!({})));
+    // What is not known is not said, however long the server takes; what would be said at once is said within this time.
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut asked).await;
+    assert!(early.is_err(), "{}", early.unwrap().text());
+    gate.open();
+    page(&asked.await.text());
 }
 
 // identity 1, 5

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -17,7 +16,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use tidings_testkit::{Gateway, TempDir, within};
+use tidings_testkit::{CertificateAuthority, Gateway, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -25,40 +24,19 @@ use tokio_rustls::TlsConnector;
 use crate::{auth, full, quick};
 
 /// Somebody who signs certificates, in a folder with all of them.
-struct Authority(TempDir);
+struct Authority(CertificateAuthority);
 
 impl Authority {
     fn new() -> Self {
-        let own = Self(TempDir::new());
-        own.make("ca", "authority", true, &[]);
-        own
+        Self(CertificateAuthority::new())
     }
 
-    /// A certificate of this name in `FILE.pem`, and its key in `FILE.key`.
     fn issue(&self, file: &str, name: &str) {
-        self.make(file, name, false, &["-CA", "ca.pem", "-CAkey", "ca.key"]);
-    }
-
-    fn make(&self, file: &str, name: &str, signs: bool, by: &[&str]) {
-        let signs = if signs { "TRUE" } else { "FALSE" };
-        let request = format!(
-            "[req]\ndistinguished_name = dn\nprompt = no\nx509_extensions = ext\n[dn]\nCN = {name}\n[ext]\n\
-             basicConstraints = critical, CA:{signs}\nsubjectAltName = DNS:localhost\n"
-        );
-        let request = self.0.write(&format!("{file}.cnf"), request);
-        let mut openssl = Command::new("openssl");
-        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]);
-        openssl
-            .args(["-keyout", &format!("{file}.key"), "-out", &format!("{file}.pem"), "-config"])
-            .arg(request)
-            .args(by);
-        let made =
-            openssl.current_dir(self.0.path()).output().expect("these tests need openssl: apt-get install openssl");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        self.0.issue(file, name);
     }
 
     fn path(&self, file: &str) -> PathBuf {
-        self.0.join(file)
+        self.0.path(file)
     }
 
     fn certificate(&self, file: &str) -> CertificateDer<'static> {

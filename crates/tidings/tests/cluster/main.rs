@@ -1,16 +1,20 @@
 //! Several replicas on a real NATS server: one owner per server, the truth once, and no call twice.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod access;
 mod forwarding;
+mod isolation;
 mod lists;
 mod ownership;
+mod placement;
+mod registry;
 mod sessions;
 mod storm;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_testkit::{Gateway, NatsServer, Server, ServerBuilder};
+use tidings_testkit::{Gateway, GatewayBuilder, NatsServer, Server, ServerBuilder};
 
 /// Replicas of one cluster, and the bus between them.
 struct Fleet {
@@ -27,15 +31,18 @@ fn counting(name: &str) -> ServerBuilder {
 }
 
 async fn replica(nats: &NatsServer, name: &str, servers: &[(&str, &Server)]) -> Gateway {
-    let cluster = format!(
-        "[cluster]\nnats = {:?}\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = {name:?}\n",
-        nats.url()
-    );
+    replica_with(&nats.url(), name, "", servers).serve().await
+}
+
+/// A replica with more keys in `[cluster]`, or other sections after it.
+fn replica_with(url: &str, name: &str, more: &str, servers: &[(&str, &Server)]) -> GatewayBuilder {
+    let cluster =
+        format!("[cluster]\nnats = {url:?}\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = {name:?}\n{more}");
     let mut builder = Gateway::builder().quick().toml(&cluster).env("RUST_LOG", "info");
     for (name, server) in servers {
         builder = builder.server(name, server);
     }
-    builder.serve().await
+    builder
 }
 
 impl Fleet {

@@ -229,6 +229,51 @@ async fn change(server: &Server) {
 
 // reach 8.7
 #[tokio::test]
+async fn a_change_of_a_resource_is_one_trace_from_the_signal_to_each_client() {
+    const URI: &str = "file:///r";
+    let method = "notifications/resources/updated";
+    for server in [script().stdio().await, script().modern_only().http().await] {
+        let (sink, telemetry) = OtlpSink::start().await;
+        let gateway = traced(&telemetry).server("one", &server).serve().await;
+        let (legacy, modern) = (gateway.client().connect().await, gateway.client().modern().connect().await);
+        let _stream = legacy.open_get().await;
+        legacy.request("resources/subscribe", json!({ "uri": URI })).await.result();
+        let mut listen =
+            modern.start("subscriptions/listen", json!({ "notifications": { "resourceSubscriptions": [URI] } }));
+        listen.next_method("notifications/subscriptions/acknowledged").await;
+        if server.is_http() {
+            server.wait_listening(1).await;
+        } else {
+            // What nobody follows is nobody's trace.
+            server.notify_raw(
+                json!({ "jsonrpc": "2.0", "method": method, "params": { "uri": "file:///other" } }).to_string(),
+            );
+        }
+        assert!(server.resource_updated(URI) > 0, "somebody hears it");
+        legacy.wait_for_method(method, 1).await;
+        listen.next_method(method).await;
+        let of_era = |era: &'static str| {
+            move |span: &ReceivedSpan| span.is(SpanKind::Producer, method) && span.attribute("tidings.era") == era
+        };
+        let told = [
+            sink.wait_span("the session is told", of_era("legacy")).await,
+            sink.wait_span("the listen is told", of_era("modern")).await,
+        ];
+        let signal = sink.wait_span("the signal", |span| span.is(SpanKind::Consumer, method)).await;
+        assert!(signal.raw.parent_span_id.is_empty(), "a trace begins with it");
+        assert_eq!((signal.attribute("tidings.server"), signal.attribute("mcp.resource.uri")), ("one", URI));
+        for told in &told {
+            assert_eq!(told.raw.trace_id, signal.raw.trace_id);
+            assert_eq!(told.raw.parent_span_id, signal.raw.span_id);
+            assert_eq!(told.attribute("mcp.resource.uri"), URI);
+        }
+        assert_ne!(told[0].attribute("tidings.client"), told[1].attribute("tidings.client"));
+        assert!(!sink.contains("file:///other"));
+    }
+}
+
+// reach 8.7
+#[tokio::test]
 async fn what_its_beginner_does_not_record_is_passed_on_and_measured() {
     let (sink, telemetry) = OtlpSink::start().await;
     let server = script().stdio().await;

@@ -20,7 +20,8 @@ use super::client::{chunk, gather};
 use super::refusal::{refused, session_refused};
 use super::{HttpBody, HttpLinkShared, HttpLinkState, LAST_EVENT};
 use crate::link::OutgoingRequest;
-use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, ShownUrl, remedy};
+use crate::web_page::is_web_page;
+use crate::{CallEvent, CallStream, LIMITS, LinkError, MAX_MESSAGE, ShownUrl, error};
 
 /// How long to wait before a stream is picked up again when the server does not say.
 const RETRY: Duration = Duration::from_millis(500);
@@ -158,7 +159,7 @@ impl HttpCall {
         if status.is_redirection() {
             // Followed nowhere: credentials of this server would go to another. Whoever wrote the URL has to.
             let location = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-            let body = location.map(|to| format!("{}{}", remedy::REDIRECTS, ShownUrl::of(to)));
+            let body = location.map(|to| format!("{}{}", error::REDIRECTS, ShownUrl::of(to)));
             return Err(LinkError::Status { status: status.as_u16(), body });
         }
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -197,13 +198,11 @@ impl HttpCall {
                     }
                 }
             }
-            Err(_) if status.is_success() && remedy::is_web_page(&body) => {
-                Err(LinkError::Protocol(remedy::WEB_PAGE.into()))
-            }
+            Err(_) if status.is_success() && is_web_page(&body) => Err(LinkError::Protocol(error::WEB_PAGE.into())),
             Err(error) if status.is_success() => Err(LinkError::Protocol(error.to_string())),
             _ => match refused(state, status, None, &body) {
                 Some(error) => Ok(CallEvent::Refused { answer: None, error }),
-                None if remedy::is_web_page(&body) => {
+                None if is_web_page(&body) => {
                     Err(LinkError::Status { status: status.as_u16(), body: Some("a web page (HTML)".into()) })
                 }
                 None => {

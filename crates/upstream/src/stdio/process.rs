@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -21,8 +21,10 @@ use tokio::io::BufReader;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::LinkError;
+use crate::error;
 use crate::log_budget::{LineAdmission, LogBudget};
 use crate::spec::StdioSpec;
 use crate::stdio::lines::BoundedLines;
@@ -123,7 +125,7 @@ impl ProcessLauncher {
             return Err(fail(format!("there is no folder {}; make it, or correct `cwd`", cwd.display())));
         }
         if which(&spec.program, spec.cwd.as_deref()).is_none() {
-            return Err(fail(crate::remedy::NOT_FOUND.into()));
+            return Err(fail(error::NOT_FOUND.into()));
         }
         if let Some(sandbox) = &spec.sandbox {
             // The helper takes the rights away; without it they would all stay.
@@ -427,14 +429,15 @@ impl ChildProcess {
         let _ = self.child.wait().await;
     }
 
-    /// Ends it: its input is closed already; then SIGTERM, then SIGKILL, to the whole group. Says how it ended.
-    pub(crate) async fn end(&mut self) -> LinkError {
+    /// Ends it: its input is closed already; then SIGTERM, then SIGKILL, to the whole group. Says how it ended. Nothing of that is waited for once `kill`
+    /// is cancelled.
+    pub(crate) async fn end(&mut self, kill: &CancellationToken) -> LinkError {
         // Its input is closed by now, which is how the protocol asks a server to end; a signal comes only if that was
         // not enough.
-        let mut status = tokio::time::timeout(GRACE, self.child.wait()).await.ok();
-        if status.is_none() {
+        let mut status = self.ends_within(GRACE, kill).await;
+        if status.is_none() && !kill.is_cancelled() {
             self.signal(Signal::TERM);
-            status = tokio::time::timeout(GRACE, self.child.wait()).await.ok();
+            status = self.ends_within(GRACE, kill).await;
         }
         // Also after a normal end: grandchildren may be left.
         self.signal(Signal::KILL);
@@ -456,6 +459,14 @@ impl ChildProcess {
         let status = status.and_then(Result::ok);
         self.code = status.and_then(|status| status.code());
         LinkError::Exited { status: status.map(|s| s.to_string()), last_words: self.words.last() }
+    }
+
+    async fn ends_within(&mut self, time: Duration, kill: &CancellationToken) -> Option<std::io::Result<ExitStatus>> {
+        tokio::select! {
+            ended = self.child.wait() => Some(ended),
+            () = tokio::time::sleep(time) => None,
+            () = kill.cancelled() => None,
+        }
     }
 
     /// Its exit code, once it has ended by itself.

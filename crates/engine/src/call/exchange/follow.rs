@@ -18,8 +18,8 @@ use crate::call::routing::Routed;
 use crate::call::watched_tasks;
 use crate::client::principal::Principal;
 use crate::client::session::{Caller, Session, Viewer};
-use crate::notify::announce;
 use crate::notify::listeners::spoken_name;
+use crate::notify::notices;
 use crate::plan::Isolation;
 use crate::subscriptions::{Decision, Named};
 
@@ -47,7 +47,7 @@ impl Exchange {
             // Without its buffer: thousands of listens wait at once, and each would keep the room of its last notices.
             *taken = VecDeque::new();
         }
-        Ok(notice.map(|notice| Reply::Message(announce::tagged(&self.id, &notice))))
+        Ok(notice.map(|notice| Reply::Message(notices::tagged(&self.id, &notice))))
     }
 
     /// A listen that ends in order has an answer; without one the client would take it for a broken connection.
@@ -61,7 +61,7 @@ impl Exchange {
         if self.frame.param(&["notifications"]).is_none_or(|at| !tidings_wire::is_object(self.frame.bytes(), at)) {
             return Err(RequestRefusal::InvalidParams("params.notifications must be an object".into()));
         }
-        let uris = announce::wanted_resources(&self.frame).ok_or_else(|| {
+        let uris = notices::wanted_resources(&self.frame).ok_or_else(|| {
             RequestRefusal::InvalidParams("params.notifications.resourceSubscriptions must be a list of URIs".into())
         })?;
         let tasks = watched_tasks::wanted_tasks(&self.frame).ok_or_else(|| {
@@ -73,7 +73,7 @@ impl Exchange {
             // Before the baseline: what the client was told elsewhere is in it.
             fleet.read().await;
         }
-        let topics = self.router.notifier.announced_to(&self.caller, announce::wanted(&self.frame));
+        let topics = self.router.notifier.announced_to(&self.caller, notices::wanted(&self.frame));
         let (view_key, capabilities) = (self.caller.view_key(), self.caller.capabilities(&self.frame));
         let mut listening = self.router.discovery.listen(self.caller.viewer(), view_key, topics, &capabilities).await;
         let name = spoken_name(&self.frame);
@@ -96,7 +96,7 @@ impl Exchange {
         self.stage = Stage::Listening(Box::new(listening), VecDeque::new());
         // A listen may stay open for days, and thousands do: nothing of its request is needed any more.
         self.frame.forget();
-        Ok(Reply::Message(announce::acknowledgement(&self.id, topics, &honoured, &watched)))
+        Ok(Reply::Message(notices::acknowledgement(&self.id, topics, &honoured, &watched)))
     }
 
     /// Follows a resource for a session; the answer waits for the server's.

@@ -142,10 +142,13 @@ impl Exchange {
             params: self.mirrored(routed, revision.era()),
             trace,
         };
+        let vouch = || {
+            let principal = self.caller.principal();
+            fleet::vouch(&principal.name, principal.scope.facts())
+        };
         // Under the waiter's lock: a cancellation comes either before this, and nothing is sent, or after it, and finds
         // a call to cancel (edges G13).
-        let Some(events) = self.waiter.send(|| live.link.call_for(outgoing, &|| fleet::vouch(self.caller.principal())))
-        else {
+        let Some(events) = self.waiter.send(|| live.link.call_for(outgoing, &vouch)) else {
             self.router.links.in_flight.finish(*call);
             return Some(Reply::Cancelled);
         };

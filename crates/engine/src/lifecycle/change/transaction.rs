@@ -9,7 +9,7 @@ use tidings_hub::ServerId;
 use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::{CommitOccasion, Topics};
 use tidings_proto::{ListKind, UriMap};
-use tidings_upstream::LinkError;
+use tidings_upstream::{LinkError, ServerHello};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -34,18 +34,20 @@ const UNDO: Duration = Duration::from_secs(5);
 
 pub(super) struct Transaction<'g> {
     lifecycle: &'g Arc<ServerLifecycle>,
-    arrivals: Vec<Arrival>,
-    leaving: Vec<Arc<Server>>,
+    pub(super) arrivals: Vec<Arrival>,
+    pub(super) leaving: Vec<Arc<Server>>,
 }
 
 /// A server that is to come.
-struct Arrival {
-    server: Arc<Server>,
+pub(super) struct Arrival {
+    pub(super) server: Arc<Server>,
     /// The one whose place it takes.
     before: Option<Arc<Server>>,
     start: Start,
-    first: First,
+    pub(super) first: First,
     task: Option<Task>,
+    /// Whether it comes from the log of a cluster, and nobody has started it here.
+    pub(super) is_followed: bool,
 }
 
 /// What a server offered before, and offers then.
@@ -57,11 +59,13 @@ struct Difference {
 }
 
 /// What came of the first connection.
-enum First {
+pub(super) enum First {
     /// It is still under way; it goes on after the commit.
     UnderWay,
     Ready(Box<Ready>),
     Failed(LinkError),
+    /// Another replica runs it, and this is what it lists.
+    Logged(Box<(ServerOffer, Arc<ServerHello>)>),
 }
 
 /// The task of a server that waits to be admitted.
@@ -105,7 +109,7 @@ impl<'g> Transaction<'g> {
                         lifecycle.runtime.settings.list_pace,
                     ));
                     let (first, task) = (First::UnderWay, None);
-                    transaction.arrivals.push(Arrival { server, before, start, first, task });
+                    transaction.arrivals.push(Arrival { server, before, start, first, task, is_followed: false });
                 }
             }
         }
@@ -298,6 +302,10 @@ impl<'g> Transaction<'g> {
             if let Some(before) = &arrival.before {
                 lifecycle.end(before);
             }
+            if arrival.is_followed {
+                // Nothing is started for it here, unless it turns out that this replica runs it.
+                lifecycle.runtime.spawn(Arc::clone(lifecycle).run(Arc::clone(&arrival.server), None));
+            }
             if let Some(task) = arrival.task {
                 // The task may have ended with the gateway; then nobody needs to be admitted.
                 let _ = task.admission.send(());
@@ -323,6 +331,9 @@ impl<'g> Transaction<'g> {
                     let failed = ready.failed.iter().map(|list| list.kind).collect();
                     Difference { before, after: Some(Arc::new(ready.offer.clone())), failed }
                 }
+                First::Logged(logged) => {
+                    Difference { before, after: Some(Arc::new(logged.0.clone())), failed: Vec::new() }
+                }
                 First::UnderWay | First::Failed(_) => Difference { before, after: None, failed: Vec::new() },
             }
         });
@@ -346,6 +357,7 @@ impl<'g> Transaction<'g> {
             server.presence.admit();
             let snapshot = match &arrival.first {
                 First::Ready(ready) => catalogue.snapshot.with(ready.offer.clone()),
+                First::Logged(logged) => catalogue.snapshot.with(logged.0.clone()),
                 // Not the lists of the one it replaces: they were another server's.
                 First::UnderWay | First::Failed(_) => catalogue.snapshot.without(server.id),
             };
@@ -416,6 +428,8 @@ impl Arrival {
         let mut status = ServerStatus { connects, ..self.server.plan.first_status(self.server.id) };
         match &self.first {
             First::UnderWay => {}
+            // Ready when the link to its owner is.
+            First::Logged(logged) => status.connected(Arc::clone(&logged.1), false),
             First::Ready(ready) => {
                 status.transport = self.server.transport();
                 status.ready(Arc::clone(&ready.hello));

@@ -26,6 +26,10 @@ impl WordPiece {
         })
     }
 
+    pub(super) fn token(&self, text: &str) -> Option<u32> {
+        self.tokens.get(text).copied()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.memory
     }

@@ -9,10 +9,10 @@ use std::sync::{Arc, Weak};
 use tidings_proto::{FieldView, ListKind, Revision};
 use tidings_sync::Lock;
 
-use super::offer::{OfferItem, ScreenedItem, ServerOffer};
-use super::rendered::{OfferSegment, RenderedOffer};
-use super::{CatalogueSnapshot, template_covers};
+use super::{OfferSegment, RenderedOffer};
 use crate::ServerId;
+use crate::catalogue::offer::{OfferItem, ScreenedItem, ServerOffer};
+use crate::catalogue::{CatalogueSnapshot, template_covers};
 use crate::policy::{AccessPolicy, FittingRule, FittingRules, ItemFacts, Rights, ServerAccess, ToolHints, TriedRule};
 use crate::scope::{AccessScope, ServerAudience};
 
@@ -22,16 +22,16 @@ const KEPT: usize = 1024;
 
 /// What some people may do with the items of one server.
 #[derive(Debug)]
-pub(super) struct PolicyScreen {
+pub(in crate::catalogue) struct PolicyScreen {
     /// What they see; `None` where that is all of it.
-    pub(super) seen: Option<Arc<RenderedOffer>>,
+    pub(in crate::catalogue) seen: Option<Arc<RenderedOffer>>,
     /// What they may do, by list and by place among the sorted items.
     rights: [Box<[Rights]>; 4],
 }
 
 /// The screens of one offer that somebody wanted, all of one policy.
 #[derive(Debug, Default)]
-pub(super) struct PolicyScreens(Lock<ScreensOfPolicy>);
+pub(in crate::catalogue) struct PolicyScreens(Lock<ScreensOfPolicy>);
 
 #[derive(Debug, Default)]
 struct ScreensOfPolicy {
@@ -42,7 +42,7 @@ struct ScreensOfPolicy {
 
 /// Where the lists of a screened offer are cut out of.
 #[derive(Debug)]
-pub(super) struct ScreenSource {
+pub(in crate::catalogue) struct ScreenSource {
     /// Weak: the whole keeps its screens.
     whole: Weak<RenderedOffer>,
     /// For each item of the whole its place here.
@@ -51,11 +51,11 @@ pub(super) struct ScreenSource {
 
 /// What rules keep from those who see a part of a catalogue.
 #[derive(Clone, Debug)]
-pub(super) struct PartLimits {
+pub(in crate::catalogue) struct PartLimits {
     policy: Arc<AccessPolicy>,
     fitting: Arc<FittingRules>,
     /// For each offer of the part the whole of it, and what of it may be had; `None` where that is everything.
-    pub(super) screens: Vec<Option<(Arc<ServerOffer>, Arc<PolicyScreen>)>>,
+    pub(in crate::catalogue) screens: Vec<Option<(Arc<ServerOffer>, Arc<PolicyScreen>)>>,
 }
 
 impl RenderedOffer {
@@ -127,18 +127,26 @@ impl RenderedOffer {
 
 impl ScreenSource {
     /// What it is cut out of, if that is still there.
-    pub(super) fn whole(&self) -> Option<Arc<RenderedOffer>> {
+    pub(in crate::catalogue) fn whole(&self) -> Option<Arc<RenderedOffer>> {
         self.whole.upgrade()
     }
 
     /// The same part of the whole in another form.
-    pub(super) fn shaped(&self, form: impl FnOnce(&Arc<RenderedOffer>) -> Arc<RenderedOffer>) -> Option<Self> {
+    pub(in crate::catalogue) fn shaped(
+        &self,
+        form: impl FnOnce(&Arc<RenderedOffer>) -> Arc<RenderedOffer>,
+    ) -> Option<Self> {
         let whole = Arc::downgrade(&form(&self.whole.upgrade()?));
         Some(Self { whole, places: self.places.clone() })
     }
 
     /// The part of a list that is seen, if the whole of it is still there.
-    pub(super) fn cut(&self, kind: ListKind, revision: Revision, view: FieldView) -> Option<OfferSegment> {
+    pub(in crate::catalogue) fn cut(
+        &self,
+        kind: ListKind,
+        revision: Revision,
+        view: FieldView,
+    ) -> Option<OfferSegment> {
         let whole = self.whole.upgrade()?;
         Some(whole.segment(kind, revision, view).cut(whole.offer.server, &self.places[kind as usize]))
     }
@@ -151,18 +159,18 @@ impl PolicyScreen {
 }
 
 impl PartLimits {
-    pub(super) fn new(policy: &Arc<AccessPolicy>, fitting: Arc<FittingRules>) -> Self {
+    pub(in crate::catalogue) fn new(policy: &Arc<AccessPolicy>, fitting: Arc<FittingRules>) -> Self {
         Self { policy: Arc::clone(policy), fitting, screens: Vec::new() }
     }
 
     /// The same for a part in which only one of these offers is, or none.
-    pub(super) fn of_place(&self, place: Option<usize>) -> Self {
+    pub(in crate::catalogue) fn of_place(&self, place: Option<usize>) -> Self {
         let screens = place.map(|place| self.screens[place].clone()).into_iter().collect();
         Self { policy: Arc::clone(&self.policy), fitting: Arc::clone(&self.fitting), screens }
     }
 
     /// Takes one more offer into the part, as far as it is to be seen; `None` when the server is not there at all.
-    pub(super) fn take(&mut self, of: &Arc<RenderedOffer>) -> Option<Arc<RenderedOffer>> {
+    pub(in crate::catalogue) fn take(&mut self, of: &Arc<RenderedOffer>) -> Option<Arc<RenderedOffer>> {
         let access = match of.offer.audience {
             ServerAudience::ByName => self.policy.server_access(&self.fitting, &of.offer.name),
             // What is built in shows each caller only what that caller may see.
@@ -323,7 +331,7 @@ impl CatalogueSnapshot {
     }
 
     /// Whether an item of a table of names or URIs is there at all for those who see this.
-    pub(super) fn has_item(&self, kind: ListKind, server: ServerId, name: &str) -> bool {
+    pub(in crate::catalogue) fn has_item(&self, kind: ListKind, server: ServerId, name: &str) -> bool {
         // The tables of names know nobody else, unless it is limited.
         if !self.limited {
             return true;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tidings_proto::{ListKind, PublicName};
 use tidings_sync::Lock;
 
-use super::CatalogueSnapshot;
-use super::names::{ItemRoute, RenamedItem, ShownNames};
-use super::offer::{OfferExposure, ServerOffer};
-use super::rendered::RenderedOffer;
+use super::RenderedOffer;
+use crate::catalogue::CatalogueSnapshot;
+use crate::catalogue::names::{ItemRoute, RenamedItem, ShownNames};
+use crate::catalogue::offer::{OfferExposure, ServerOffer};
 use crate::client_profile::{ToolExposure, ViewShape, short_name, touches};
 use crate::scope::AccessScope;
 
@@ -21,31 +21,31 @@ const KEPT: usize = 64;
 
 /// The short names of a shaped catalogue. Calls by them are looked up here, and by whole names where everybody's are.
 #[derive(Debug)]
-pub(super) struct ShortNames(HashMap<PublicName, ItemRoute>);
+pub(in crate::catalogue) struct ShortNames(HashMap<PublicName, ItemRoute>);
 
 impl ShortNames {
-    pub(super) fn route(&self, name: &str) -> Option<&ItemRoute> {
+    pub(in crate::catalogue) fn route(&self, name: &str) -> Option<&ItemRoute> {
         self.0.get(name)
     }
 }
 
 /// What a shape makes of one server's offer.
 #[derive(Clone, Debug)]
-pub(super) struct OfferShape {
-    pub(super) shape: Arc<ViewShape>,
+pub(in crate::catalogue) struct OfferShape {
+    pub(in crate::catalogue) shape: Arc<ViewShape>,
     /// The whole names of its tools.
-    pub(super) full_names: ShownNames,
+    pub(in crate::catalogue) full_names: ShownNames,
 }
 
 /// The shapes of one offer that somebody wanted.
 #[derive(Debug, Default)]
-pub(super) struct OfferShapes(Lock<Vec<KnownShape>>);
+pub(in crate::catalogue) struct OfferShapes(Lock<Vec<KnownShape>>);
 
 /// A shape, and the offer in it; nothing stands for the offer as it is.
 type KnownShape = (Arc<ViewShape>, Option<Arc<RenderedOffer>>);
 
 /// The shapes of a snapshot that somebody wanted.
-pub(super) type SnapshotShapes = Lock<Vec<(Arc<ViewShape>, Arc<CatalogueSnapshot>)>>;
+pub(in crate::catalogue) type SnapshotShapes = Lock<Vec<(Arc<ViewShape>, Arc<CatalogueSnapshot>)>>;
 
 fn is_same(one: &Arc<ViewShape>, other: &Arc<ViewShape>) -> bool {
     Arc::ptr_eq(one, other) || one == other

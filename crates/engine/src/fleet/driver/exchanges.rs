@@ -1,27 +1,65 @@
 //! Requests between replicas: opened once, answered in order, and never left without an end.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
 use tidings_hub::fleet::frames::{ExchangeId, ExchangeKind, FaultReason, FleetFrame, NumberedItem, OpenFrame};
-use tidings_hub::fleet::incoming::{IncomingEvent, IncomingSteps, OpenFacts, OpenVerdict};
+use tidings_hub::fleet::incoming::{IncomingEvent, IncomingExchanges, IncomingSteps, OpenFacts, OpenVerdict};
 use tidings_hub::fleet::members::GONE_AFTER;
-use tidings_hub::fleet::outgoing::{ForwardedEvent, OutgoingSteps};
+use tidings_hub::fleet::outgoing::{ForwardedEvent, OutgoingExchanges, OutgoingSteps};
 use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
 use tidings_proto::ServerMessage;
 use tidings_upstream::{CallEvent, LinkError, MAX_MESSAGE, in_process};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::carried::CarriedWork;
-use super::desk::{ForwardOutlet, ForwardTarget, HttpEnd, HttpPiece};
-use super::driver::FleetDriver;
+use super::FleetDriver;
+use crate::fleet::carried::CarriedWork;
+use crate::fleet::desk::{ForwardOutlet, ForwardTarget, HttpEnd, HttpPiece};
 
 /// What answers that are not whole yet may take, all together.
 const GATHERED_MOST: usize = 256 << 20;
 /// How many requests may wait for the log to be applied that their sender knew.
 const LATER: usize = 1024;
+/// How many exchanges of other replicas are remembered.
+const EXCHANGES: usize = 65_536;
+
+/// Requests of this replica's clients that other replicas carry out.
+pub(super) struct ForwardedRequests {
+    pub(super) outgoing: OutgoingExchanges,
+    /// Where what comes back leads, by the number of the exchange.
+    pub(super) outlets: HashMap<u64, OpenOutlet>,
+    /// The number of the exchange by the key of whoever asked.
+    pub(super) numbers: HashMap<u64, u64>,
+    /// Bytes of answers that are not whole yet.
+    pub(super) gathered: usize,
+}
+
+impl ForwardedRequests {
+    pub(super) fn new(me: ReplicaId) -> Self {
+        Self { outgoing: OutgoingExchanges::new(me), outlets: HashMap::new(), numbers: HashMap::new(), gathered: 0 }
+    }
+}
+
+/// Requests of other replicas' clients that this one carries out.
+pub(super) struct CarriedRequests {
+    pub(super) incoming: IncomingExchanges,
+    /// What ends each of them early.
+    pub(super) cancels: HashMap<ExchangeId, CancellationToken>,
+    /// What is to be said of each, and did not fit yet.
+    pub(super) words: HashMap<ExchangeId, WaitingWord>,
+    /// Requests for servers of which this replica has not read yet that it owns them.
+    pub(super) later: Vec<(ExchangeId, OpenFrame)>,
+}
+
+impl CarriedRequests {
+    pub(super) fn new() -> Self {
+        let (cancels, words, later) = Default::default();
+        Self { incoming: IncomingExchanges::new(EXCHANGES), cancels, words, later }
+    }
+}
 
 /// A request that is under way to another replica.
 pub(super) struct OpenOutlet {
@@ -94,10 +132,10 @@ impl FleetDriver {
                 (to, FleetServerName::from(""), OwnerEpoch(0), ExchangeKind::Http)
             }
         };
-        if to == self.me {
+        if to == self.local.me {
             return outlet.unsent("it moved to this replica", HttpEnd::Gone);
         }
-        if !self.bus.is_connected() {
+        if !self.outward.bus.is_connected() {
             return outlet.not_run("its replica can not be reached");
         }
         let open = OpenFrame {
@@ -109,41 +147,41 @@ impl FleetDriver {
             window: 0,
             bytes: bytes.to_vec(),
         };
-        let Some((number, steps)) = self.outgoing.open(to.clone(), open, Instant::now()) else {
+        let Some((number, steps)) = self.forwarded.outgoing.open(to.clone(), open, Instant::now()) else {
             return outlet.not_run("too many requests are under way to other replicas");
         };
         self.desk.counts.forwarded.fetch_add(1, Ordering::Relaxed);
-        self.outlets.insert(number, OpenOutlet { key, to, outlet });
-        self.numbers.insert(key, number);
+        self.forwarded.outlets.insert(number, OpenOutlet { key, to, outlet });
+        self.forwarded.numbers.insert(key, number);
         self.sent(steps);
     }
 
     pub(super) fn cancel(&mut self, key: u64) {
-        let Some(number) = self.numbers.remove(&key) else { return };
-        if let Some(open) = self.outlets.remove(&number) {
+        let Some(number) = self.forwarded.numbers.remove(&key) else { return };
+        if let Some(open) = self.forwarded.outlets.remove(&number) {
             self.let_go(&open.outlet);
         }
-        let steps = self.outgoing.cancel(number);
+        let steps = self.forwarded.outgoing.cancel(number);
         self.sent(steps);
     }
 
     /// What was gathered of an answer takes no room any more.
     fn let_go(&mut self, outlet: &ForwardOutlet) {
         if let ForwardOutlet::Call { gathered, .. } = outlet {
-            self.gathered -= gathered.len();
+            self.forwarded.gathered -= gathered.len();
         }
     }
 
     /// A request could not be handed to the bus.
     pub(super) fn unsent(&mut self, number: u64) {
-        let steps = self.outgoing.no_responders(number, true);
+        let steps = self.forwarded.outgoing.no_responders(number, true);
         self.sent(steps);
     }
 
     fn send(&mut self, to: ReplicaId, exchange: ExchangeId, frame: FleetFrame) {
         let opening = matches!(frame, FleetFrame::Open(_)).then_some(exchange.number);
         // A frame that is dropped is asked for again; a request is not.
-        if self.frames.try_send((to, exchange, frame)).is_err()
+        if self.outward.frames.try_send((to, exchange, frame)).is_err()
             && let Some(number) = opening
         {
             self.unsent(number);
@@ -163,7 +201,7 @@ impl FleetDriver {
     fn came(&mut self, number: u64, event: ForwardedEvent) {
         match event {
             ForwardedEvent::Message(bytes) => {
-                let Some(open) = self.outlets.get_mut(&number) else { return };
+                let Some(open) = self.forwarded.outlets.get_mut(&number) else { return };
                 let is_read = match &mut open.outlet {
                     ForwardOutlet::Call { queue, .. } => match in_process::frame(bytes.into()) {
                         // A notification that finds no room is dropped, as on every link.
@@ -186,11 +224,11 @@ impl FleetDriver {
                 }
             }
             ForwardedEvent::Part(bytes) => {
-                let Some(open) = self.outlets.get_mut(&number) else { return };
+                let Some(open) = self.forwarded.outlets.get_mut(&number) else { return };
                 let ForwardOutlet::Call { gathered, .. } = &mut open.outlet else { return };
                 gathered.extend_from_slice(&bytes);
-                self.gathered += bytes.len();
-                if gathered.len() > MAX_MESSAGE || self.gathered > GATHERED_MOST {
+                self.forwarded.gathered += bytes.len();
+                if gathered.len() > MAX_MESSAGE || self.forwarded.gathered > GATHERED_MOST {
                     let (key, error) =
                         (open.key, "answers of other replicas take more memory than is set aside for them");
                     if let Some(open) = self.closed(number)
@@ -198,7 +236,7 @@ impl FleetDriver {
                     {
                         queue.finish(CallEvent::Failed(LinkError::Unusable(error.to_owned())));
                     }
-                    self.numbers.insert(key, number);
+                    self.forwarded.numbers.insert(key, number);
                     self.cancel(key);
                 }
             }
@@ -220,7 +258,7 @@ impl FleetDriver {
                 self.desk.counts.not_run.fetch_add(1, Ordering::Relaxed);
                 if let Some(open) = self.closed(number) {
                     let is_gone = match (reason, &open.outlet) {
-                        (FaultReason::NoReplica, _) => self.bus.is_connected(),
+                        (FaultReason::NoReplica, _) => self.outward.bus.is_connected(),
                         // It runs elsewhere by now.
                         (FaultReason::NotOwner, ForwardOutlet::Call { .. }) => true,
                         _ => false,
@@ -238,8 +276,8 @@ impl FleetDriver {
     }
 
     fn closed(&mut self, number: u64) -> Option<OpenOutlet> {
-        let open = self.outlets.remove(&number)?;
-        self.numbers.remove(&open.key);
+        let open = self.forwarded.outlets.remove(&number)?;
+        self.forwarded.numbers.remove(&open.key);
         self.let_go(&open.outlet);
         Some(open)
     }
@@ -248,14 +286,14 @@ impl FleetDriver {
 
     pub(super) fn frame(&mut self, from: &ReplicaId, exchange: ExchangeId, frame: FleetFrame) {
         let now = Instant::now();
-        if exchange.caller == self.me {
-            let steps = self.outgoing.frame(from, exchange.number, frame, now);
+        if exchange.caller == self.local.me {
+            let steps = self.forwarded.outgoing.frame(from, exchange.number, frame, now);
             return self.sent(steps);
         }
         match frame {
             FleetFrame::Open(open) => self.opened(exchange, open),
             frame => {
-                let steps = self.incoming.frame(&exchange, frame, now);
+                let steps = self.carried.incoming.frame(&exchange, frame, now);
                 self.took(steps);
                 self.say_waiting(&exchange);
             }
@@ -270,18 +308,18 @@ impl FleetDriver {
             beat_age: self.members.beat_age(&exchange.caller, open.beat, now),
             applied: self.fold.state().sequence(),
         };
-        let (verdict, steps) = self.incoming.opened(&exchange, &open, facts, now);
+        let (verdict, steps) = self.carried.incoming.opened(&exchange, &open, facts, now);
         self.took(steps);
         match verdict {
             OpenVerdict::Run => {
                 let cancelled = CancellationToken::new();
-                self.carried.insert(exchange.clone(), cancelled.clone());
+                self.carried.cancels.insert(exchange.clone(), cancelled.clone());
                 self.desk.counts.carried.fetch_add(1, Ordering::Relaxed);
                 let (desk, kind, server) = (self.desk.clone(), open.kind, open.server.as_str().to_owned());
                 let bytes = open.bytes.into();
                 self.effects.carry_out(CarriedWork { exchange, kind, server, bytes, desk, cancelled });
             }
-            OpenVerdict::Later(_) if self.later.len() < LATER => self.later.push((exchange, open)),
+            OpenVerdict::Later(_) if self.carried.later.len() < LATER => self.carried.later.push((exchange, open)),
             // Its sender asks after it, and hears that it is not known.
             OpenVerdict::Later(_) | OpenVerdict::Refused | OpenVerdict::Duplicate => {}
         }
@@ -291,8 +329,8 @@ impl FleetDriver {
     pub(super) fn try_later(&mut self) {
         let applied = self.fold.state().sequence();
         let (ready, waiting) =
-            std::mem::take(&mut self.later).into_iter().partition(|(_, open)| open.sequence <= applied);
-        self.later = waiting;
+            std::mem::take(&mut self.carried.later).into_iter().partition(|(_, open)| open.sequence <= applied);
+        self.carried.later = waiting;
         let ready: Vec<(ExchangeId, OpenFrame)> = ready;
         for (exchange, open) in ready {
             self.opened(exchange, open);
@@ -307,10 +345,10 @@ impl FleetDriver {
         for event in steps.events {
             match event {
                 IncomingEvent::Cancelled(exchange) => {
-                    if let Some(cancelled) = self.carried.remove(&exchange) {
+                    if let Some(cancelled) = self.carried.cancels.remove(&exchange) {
                         cancelled.cancel();
                     }
-                    if let Some(waiting) = self.words.remove(&exchange) {
+                    if let Some(waiting) = self.carried.words.remove(&exchange) {
                         let _ = waiting.done.send(false);
                     }
                 }
@@ -321,24 +359,24 @@ impl FleetDriver {
     }
 
     pub(super) fn say(&mut self, exchange: &ExchangeId, item: NumberedItem, done: oneshot::Sender<bool>) {
-        if !self.carried.contains_key(exchange) {
+        if !self.carried.cancels.contains_key(exchange) {
             let _ = done.send(false);
             return;
         }
         // Whoever says something waits for it, so there is one at a time.
-        self.words.insert(exchange.clone(), WaitingWord { item, done });
+        self.carried.words.insert(exchange.clone(), WaitingWord { item, done });
         self.say_waiting(exchange);
     }
 
     fn say_waiting(&mut self, exchange: &ExchangeId) {
-        if !self.incoming.has_room(exchange) {
+        if !self.carried.incoming.has_room(exchange) {
             return;
         }
-        let Some(WaitingWord { item, done }) = self.words.remove(exchange) else { return };
+        let Some(WaitingWord { item, done }) = self.carried.words.remove(exchange) else { return };
         if item.is_end() {
-            self.carried.remove(exchange);
+            self.carried.cancels.remove(exchange);
         }
-        let steps = self.incoming.send(exchange, item, Instant::now());
+        let steps = self.carried.incoming.send(exchange, item, Instant::now());
         self.took(steps);
         let _ = done.send(true);
     }

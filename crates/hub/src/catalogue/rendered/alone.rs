@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use tidings_proto::{ListKind, PublicName, UriMap};
 
-use super::limited::SnapshotParts;
-use super::names::{NameTable, ShownNames};
-use super::offer::ServerOffer;
-use super::owners::UriOwners;
-use super::rendered::RenderedOffer;
-use super::{CatalogueSnapshot, PerView};
+use super::RenderedOffer;
+use crate::catalogue::limited::SnapshotParts;
+use crate::catalogue::names::{NameTable, ShownNames};
+use crate::catalogue::offer::ServerOffer;
+use crate::catalogue::owners::UriOwners;
+use crate::catalogue::{CatalogueSnapshot, PerView};
 
 /// How many of one snapshot are kept. There are as many as there are servers that somebody asks for alone; more are made each time.
 const KEPT: usize = 1024;
 
 /// A server's offer under its own names, with the tables of these.
 #[derive(Debug)]
-pub(super) struct AloneOffer {
+pub(in crate::catalogue) struct AloneOffer {
     rendered: Arc<RenderedOffer>,
     tools: NameTable,
     prompts: NameTable,
@@ -28,7 +28,7 @@ pub(super) struct AloneOffer {
 }
 
 impl AloneOffer {
-    pub(super) fn new(offer: &ServerOffer) -> Self {
+    pub(in crate::catalogue) fn new(offer: &ServerOffer) -> Self {
         // Listed whatever `expose` says: what would find its tools is not there.
         let offer = ServerOffer { bare: true, uris: UriMap::Transparent, listed: true, ..offer.clone() };
         let offers = [Arc::new(offer)];
@@ -48,7 +48,7 @@ impl AloneOffer {
 
 impl CatalogueSnapshot {
     /// What those who see this see of one server, when they ask for it alone; nothing where they do not see it.
-    pub(super) fn alone(self: &Arc<Self>, server: &str) -> Arc<Self> {
+    pub(in crate::catalogue) fn alone(self: &Arc<Self>, server: &str) -> Arc<Self> {
         // Held while it is made, so that it is made once.
         let mut known = self.parts.alone.lock();
         if let Some((_, part)) = known.iter().find(|(of, _)| **of == *server) {

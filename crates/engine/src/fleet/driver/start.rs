@@ -1,0 +1,163 @@
+//! The beginning of the driver: from the settings to the bus, again and again until it is there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidings_cluster::{BusArrivals, BusKeys, FleetBus as _, NatsBus, NatsSettings};
+use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};
+use tidings_hub::fleet::fold::FleetFold;
+use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
+use tidings_hub::fleet::index_reads::IndexReads;
+use tidings_hub::fleet::members::{BEAT_EVERY, FleetMembers};
+use tidings_hub::fleet::ownership::FleetOwnership;
+use tidings_hub::fleet::{BlobHash, ReplicaId};
+use tokio::sync::mpsc;
+
+use super::exchanges::{CarriedRequests, ForwardedRequests};
+use super::offers::OfferWrites;
+use super::set_changes::SetChanges;
+use super::{DriverEvent, DriverOutward, DriverPace, FleetDriver, FleetEffects, LocalReplica};
+use crate::fleet::desk::{FleetDesk, FleetWish};
+use crate::fleet::log_reader::LogReading;
+use crate::fleet::shown::FleetShown;
+
+const CONNECT_AGAIN: Duration = Duration::from_secs(1);
+/// How many readers may wait for an index.
+const READERS: usize = 65_536;
+/// Frames that wait to be sent.
+const FRAMES: usize = 8192;
+
+/// The plan of a replica: the servers of its file, and their hash.
+pub(crate) fn config_hash(plan: &[PlacedServer]) -> BlobHash {
+    let mut whole = Vec::new();
+    for server in plan {
+        whole.extend_from_slice(server.name.as_str().as_bytes());
+        whole.push(0);
+        whole.extend_from_slice(&server.definition.0);
+        // What says nothing of them has the hash of files before there were any.
+        for label in &server.placement {
+            whole.push(1);
+            whole.extend_from_slice(label.as_bytes());
+        }
+        if server.on_isolation == IsolationRule::Stop {
+            whole.push(2);
+        }
+    }
+    BlobHash::of(&whole)
+}
+
+/// Connects, and drives until the replica leaves.
+pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, plan: Vec<PlacedServer>) {
+    let heard = desk.heard.lock().take();
+    let Some(mut wishes) = heard else { return };
+    let Some((bus, arrivals)) = connect(&desk, &mut wishes).await else { return };
+    let (events, happened) = mpsc::channel(1024);
+    let (frames, to_send) = mpsc::channel(FRAMES);
+    let bus = Arc::new(bus);
+    let sending = tokio::spawn(send_frames(Arc::clone(&bus), to_send, events.clone()));
+    let config = config_hash(&plan);
+    let me = desk.me.clone();
+    let now = Instant::now();
+    let driver = FleetDriver {
+        effects,
+        reading: LogReading::begin(Arc::clone(&bus), 1),
+        outward: DriverOutward { bus, events, frames },
+        fold: FleetFold::default(),
+        members: FleetMembers::new(me.clone()),
+        ownership: FleetOwnership::new(me.clone(), desk.settings.labels.clone(), config),
+        running: BTreeMap::new(),
+        reads: IndexReads::new(READERS),
+        forwarded: ForwardedRequests::new(me.clone()),
+        carried: CarriedRequests::new(),
+        offering: OfferWrites::default(),
+        set: SetChanges::new(me.clone()),
+        pace: DriverPace { beats: 0, next_beat: now, next_plan: now + BEAT_EVERY * 3, appends: 0, behind_since: None },
+        local: LocalReplica { me, config, plan, trouble: None, namesake_until: None, leaving: false },
+        desk,
+    };
+    driver.drive(wishes, arrivals, happened).await;
+    sending.abort();
+}
+
+/// Tries until the bus is there. Meanwhile nothing can be confirmed or forwarded.
+async fn connect(desk: &FleetDesk, wishes: &mut mpsc::Receiver<FleetWish>) -> Option<(NatsBus, BusArrivals)> {
+    let keys = match BusKeys::derive(&desk.settings.secrets) {
+        Ok(keys) => keys,
+        Err(error) => {
+            // The configuration was checked, so this is out of reach.
+            tracing::error!(%error, "no cluster");
+            return None;
+        }
+    };
+    let settings = NatsSettings {
+        servers: desk.settings.nats.clone(),
+        access: desk.settings.access.clone(),
+        name: desk.settings.name.clone(),
+        replica: desk.me.clone(),
+        copies: desk.settings.copies,
+        keys,
+    };
+    let mut said = None;
+    loop {
+        let connecting = NatsBus::connect(settings.clone());
+        tokio::pin!(connecting);
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut connecting => break outcome,
+                wish = wishes.recv() => if refuse(wish?) { return None },
+            }
+        };
+        let why = match outcome {
+            Ok(connected) => return Some(connected),
+            Err(error) => error.to_string(),
+        };
+        // Another reason is said again: a login is refused once the server is there.
+        if said.as_ref() != Some(&why) {
+            tracing::warn!(why, "the bus of the cluster is not there yet; it is tried again each second");
+            let trouble = Some(why.clone());
+            *desk.shown.lock() = Some(FleetShown { trouble, ..FleetShown::joining(&desk.settings, &desk.me) });
+            said = Some(why);
+        }
+        let pause = tokio::time::sleep(CONNECT_AGAIN);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                wish = wishes.recv() => if refuse(wish?) { return None },
+            }
+        }
+    }
+}
+
+/// Without a bus every wish fails, by dropping what would answer it. Tells whether the replica leaves.
+fn refuse(wish: FleetWish) -> bool {
+    match wish {
+        FleetWish::Leave(done) => {
+            let _ = done.send(());
+            true
+        }
+        FleetWish::Read(done) => {
+            let _ = done.send(false);
+            false
+        }
+        _ => false,
+    }
+}
+
+/// One after the other: frames of one exchange keep their order.
+async fn send_frames(
+    bus: Arc<NatsBus>,
+    mut frames: mpsc::Receiver<(ReplicaId, ExchangeId, FleetFrame)>,
+    events: mpsc::Sender<DriverEvent>,
+) {
+    while let Some((to, exchange, frame)) = frames.recv().await {
+        let opening = matches!(frame, FleetFrame::Open(_));
+        if let Err(error) = bus.send(&to, &exchange, frame).await {
+            tracing::debug!(%error, "a frame was not sent");
+            if opening && events.send(DriverEvent::Unsent(exchange.number)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
