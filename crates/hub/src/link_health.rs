@@ -232,12 +232,15 @@ impl LinkHealth {
         self.phase == HealthPhase::Connecting
     }
 
-    /// Whether whoever wants the link may wait: an attempt is under way, or is not put off by more than the first pause.
+    /// Whether whoever wants the link may wait: an attempt is under way, is about to begin for the first time, or is not put
+    /// off by more than the first pause.
     pub fn is_worth_waiting(&self, now: Instant) -> bool {
         match self.phase {
             // No longer than the first pause: a caller is better off with an error at once than with one after half a
             // minute.
             HealthPhase::Waiting { until } => until <= now + self.pace.first,
+            // Between the commit that shows a server and the first step of its task. One that waits for a login was tried.
+            HealthPhase::Idle => self.attempted_at.is_none(),
             phase => phase == HealthPhase::Connecting,
         }
     }

@@ -232,6 +232,18 @@ fn a_call_that_finds_no_link_shortens_the_pause_of_a_remote_server_only() {
     }
 }
 
+// edges A3
+#[test]
+fn a_call_waits_for_the_first_attempt_and_not_for_a_login() {
+    let mut bench = Bench::new(ReconnectPace::PROCESS);
+    assert_eq!(bench.on(LinkEvent::Wanted), [], "whoever drives the machine begins by itself");
+    assert!(bench.machine.is_worth_waiting(bench.now), "shown, and its task has not begun");
+    bench.on(LinkEvent::Connecting);
+    assert!(bench.machine.is_worth_waiting(bench.now));
+    bench.on(LinkEvent::LoginNeeded);
+    assert!(!bench.machine.is_worth_waiting(bench.now), "only a person can help");
+}
+
 fn trouble() -> impl Strategy<Value = RequestTrouble> {
     prop_oneof![
         Just(RequestTrouble::Unsent),
