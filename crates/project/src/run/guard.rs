@@ -4,8 +4,8 @@
 //! at once when a script is put down, and soon after it ended by itself, with one look for all that ended since.
 //!
 //! The kernel's limit on processes counts all of a user's and does not hold for root. So the number is watched here: while
-//! scripts run, the machine's number of tasks is read ten times a second, and only when it leaps are the scripts'
-//! processes counted.
+//! scripts run, the machine's number of tasks is read ten times a second, and the scripts' processes are counted when it
+//! leaps, and from time to time also when it does not.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,8 @@ use tokio_util::task::TaskTracker;
 pub(crate) const PROCESSES: usize = 256;
 /// How often the number of tasks is read while scripts run.
 const LOOK: Duration = Duration::from_millis(100);
+/// After so many looks the processes are counted in any case: what others end hides the leap of what a script starts.
+const LOOKS_UNTIL_COUNTED: u32 = 20;
 /// How long after their end those that ended are gathered.
 const GATHER: Duration = Duration::from_millis(500);
 
@@ -116,6 +118,7 @@ impl ScriptGuard {
 
     async fn look(self: Arc<Self>) {
         let mut usual = tasks_of_machine();
+        let mut looks = 0;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
@@ -125,8 +128,10 @@ impl ScriptGuard {
                 return;
             }
             let now = tasks_of_machine();
-            // A smaller leap can not be one call that exceeds its bound, so nothing is counted.
-            if now > usual.saturating_add(self.processes) {
+            looks += 1;
+            // Counting walks through all of `/proc`, so most looks do without.
+            if now > usual.saturating_add(self.processes) || looks >= LOOKS_UNTIL_COUNTED {
+                looks = 0;
                 let stem = format!("{}.", self.mark);
                 let counted =
                     tokio::task::spawn_blocking(move || marked_processes::count(|mark| mark.starts_with(&stem)));

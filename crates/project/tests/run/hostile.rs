@@ -87,6 +87,30 @@ async fn a_tool_that_multiplies_out_of_its_group_is_cut_and_swept() {
     world.assert_clean().await;
 }
 
+// While others end as many processes as it starts, the machine has no more of them than before.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_tool_that_multiplies_while_others_end_is_cut() {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+    let world = World::with(&[("TIDINGS_TOOL_PROCESSES", "40")]);
+    let start = "i=0; while [ $i -lt 120 ]; do sleep 300 >/dev/null & echo $!; i=$((i+1)); done; echo; wait";
+    let mut others = tokio::process::Command::new("sh");
+    let mut others = others.args(["-c", start]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(others.stdout.take().unwrap()).lines();
+    let mut pids = Vec::new();
+    while let Some(pid) = lines.next_line().await.unwrap().filter(|line| !line.is_empty()) {
+        pids.push(pid);
+    }
+    let swap = format!("for pid in {}; do kill $pid; setsid sleep 300 >/dev/null 2>&1 & done; wait", pids.join(" "));
+    let answer = world.run(&swap).await;
+    // What is left of the others, should it have been cut before it ended them all.
+    let _ = tokio::process::Command::new("kill").args(&pids).stderr(std::process::Stdio::null()).status().await;
+    others.wait().await.unwrap();
+    assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("40 processes")), "{answer}");
+    world.assert_clean().await;
+}
+
 #[tokio::test]
 async fn what_is_put_in_the_place_of_files_is_not_opened() {
     let world = World::new();
