@@ -63,17 +63,6 @@ impl LoginToolSet {
         json!({ "tools": tools })
     }
 
-    /// The missing logins of whoever calls. That none is missing is known only after their servers have answered: the first call of a
-    /// person may come before that.
-    async fn known_missing_logins(&self, call: u64) -> Vec<String> {
-        let missing = self.surroundings.missing_logins();
-        if !missing.is_empty() {
-            return missing;
-        }
-        self.surroundings.view(call).await;
-        self.surroundings.missing_logins()
-    }
-
     async fn call(&self, request: &LocalRequest) -> LocalOutcome {
         let name = request.frame.param_str(&["name"]).unwrap_or_default();
         if name != LOG_IN {
@@ -84,8 +73,18 @@ impl LoginToolSet {
         if let Some(key) = arguments.keys().find(|key| *key != "server") {
             return failed(&format!("log_in has no argument \"{key}\"; its only one is \"server\""));
         }
-        let missing = self.known_missing_logins(request.call).await;
+        let mut missing = self.surroundings.missing_logins();
+        let mut undecided = Vec::new();
+        if missing.is_empty() {
+            // That none is missing is known only after their servers have answered: the first call of a person may come before that.
+            undecided = self.surroundings.undecided_logins(request.call).await;
+            missing = self.surroundings.missing_logins();
+        }
         match (arguments.get("server").and_then(Value::as_str), &missing[..]) {
+            (_, []) if !undecided.is_empty() => failed(&format!(
+                "it is not known yet whether a login of yours is missing: no answer from {}; call log_in again later",
+                undecided.join(", ")
+            )),
             (_, []) => said("You are logged in: no login of yours is missing."),
             (Some(server), _) if missing.iter().any(|known| known == server) => {
                 LocalOutcome::LoginWanted(server.to_owned())

@@ -227,6 +227,17 @@ impl SessionView {
         self.parts.values().all(|part| part.phase != OwnLookPhase::Looking)
     }
 
+    /// The servers that have neither been looked at nor asked for a login yet, whether or not that is worth waiting for.
+    pub fn undecided(&self) -> impl Iterator<Item = ServerId> {
+        let is_open = |part: &OwnServerPart| match part.phase {
+            OwnLookPhase::NeedsLogin => false,
+            OwnLookPhase::Settled | OwnLookPhase::Looking | OwnLookPhase::Trying | OwnLookPhase::Asleep => {
+                part.offer.is_none()
+            }
+        };
+        self.parts.iter().filter(move |(_, part)| is_open(part)).map(|(server, _)| *server)
+    }
+
     /// Somebody has waited for the looks that are under way as long as is right: nobody else waits for them.
     pub fn waited_enough(&mut self) {
         let slow = self.parts.values_mut().filter(|part| part.phase == OwnLookPhase::Looking);

@@ -81,6 +81,17 @@ impl EnclosingGateway for RequestRouter {
         missing.into_iter().filter_map(|server| Some(servers.get(server)?.plan.name.clone())).collect()
     }
 
+    fn undecided_logins(self: Arc<Self>, call: u64) -> BoxFuture<'static, Vec<String>> {
+        async move {
+            let Some((principal, session)) = self.caller(call) else { return Vec::new() };
+            if self.catalogue.starting() {
+                self.catalogue.wait_settled().await;
+            }
+            self.discovery.undecided_logins(Viewer::of_caller(&principal, session.as_ref())).await
+        }
+        .boxed()
+    }
+
     fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>> {
         async move {
             let (principal, session) = self.caller(call)?;

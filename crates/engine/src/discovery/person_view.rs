@@ -47,6 +47,25 @@ impl ListDiscovery {
         }
     }
 
+    /// The servers of which it is not known whether a person has to log in, after they were waited for as long as for a list.
+    pub(crate) async fn undecided_logins(self: &Arc<Self>, viewer: Viewer<'_>) -> Vec<String> {
+        // Has everything looked at that they may see.
+        self.settled_view_of(viewer).await;
+        let Some(person) = self.people.known(&viewer.principal.name) else { return Vec::new() };
+        let undecided = || -> Vec<String> {
+            let servers = self.pool.servers();
+            let view = person.own.lock();
+            let open = view.undecided().filter_map(|server| servers.get(server));
+            // The gateway's own servers let everybody in.
+            open.filter(|server| !server.plan.is_built_in()).map(|server| server.plan.name.clone()).collect()
+        };
+        // A look that failed is made again, and whoever lists does not wait for that; whoever asks for this does.
+        let mut looked = person.own.looked.subscribe();
+        let decided = looked.wait_for(|()| undecided().is_empty());
+        let _ = tokio::time::timeout(self.runtime.settings.list_pace.max_wait, decided).await;
+        undecided()
+    }
+
     /// What any person sees of a server may be another.
     pub(crate) fn people_view_is_old(self: &Arc<Self>, server: ServerId) {
         for person in self.people.all() {

@@ -60,6 +60,8 @@ pub(crate) trait EnclosingGateway: Send + Sync {
 
     fn missing_logins(&self, person: &Arc<str>) -> Vec<String>;
 
+    fn undecided_logins(self: Arc<Self>, call: u64) -> BoxFuture<'static, Vec<String>>;
+
     fn find_tool(self: Arc<Self>, call: u64, name: PublicName) -> BoxFuture<'static, Option<ItemRoute>>;
 }
 
@@ -77,6 +79,15 @@ impl Surroundings {
     pub fn missing_logins(&self) -> Vec<String> {
         let missing = self.person.as_ref().zip(self.gateway.upgrade());
         missing.map(|(person, gateway)| gateway.missing_logins(person)).unwrap_or_default()
+    }
+
+    /// The servers of which it is not known whether whoever makes this call has to log in, after they were waited for as long as for a
+    /// list.
+    pub async fn undecided_logins(&self, call: u64) -> Vec<String> {
+        match self.gateway.upgrade() {
+            Some(gateway) => gateway.undecided_logins(call).await,
+            None => Vec::new(),
+        }
     }
 
     /// The id under which the gateway runs this server, to tell its own tools from others'.

@@ -227,6 +227,29 @@ fn who_has_to_log_in_is_not_looked_at_before_that_changed_and_keeps_the_last_lis
     assert!(view.looked(ServerId(0), OwnLinkLooked::NeedsLogin, QUIET, now).is_some());
 }
 
+// identity 1: "the truth about `needs login`"
+#[test]
+fn whether_a_login_is_missing_is_open_until_a_server_has_answered() {
+    let (mut view, now) = (SessionView::default(), Instant::now());
+    let catalogue = shared(&[]);
+    let both: BTreeSet<ServerId> = [ServerId(0), ServerId(1)].into();
+    let open = |view: &SessionView| view.undecided().map(|server| server.0).collect::<Vec<_>>();
+    assert_eq!(view.attend(&catalogue, &both, true, QUIET, now).len(), 2);
+    assert_eq!(open(&view), [0, 1]);
+    // Neither is known of a server that fails, though nobody waits for it any more.
+    assert!(view.looked(ServerId(0), OwnLinkLooked::Failed { retry_at: now }, QUIET, now).is_some());
+    view.waited_enough();
+    assert_eq!((view.is_settled(), open(&view)), (true, vec![0, 1]));
+    assert_eq!(view.looked(ServerId(0), OwnLinkLooked::NeedsLogin, QUIET, now), None);
+    assert_eq!(view.looked(ServerId(1), OwnLinkLooked::Offer(offer(1), true), QUIET, now), None);
+    assert!(open(&view).is_empty());
+    // Whoever was let in once is not asked to log in because the connection sleeps or is looked at again.
+    view.slept(ServerId(1));
+    assert!(open(&view).is_empty());
+    assert!(view.signalled(ServerId(1), now).is_some());
+    assert!(open(&view).is_empty());
+}
+
 // identity 5: "equal lists are one allocation"
 #[test]
 fn people_who_are_offered_the_same_share_one_view() {

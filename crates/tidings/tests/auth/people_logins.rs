@@ -1,7 +1,7 @@
 //! `for = "principal"`: each person logs in for themselves. The provider is a script; a real one is in `conformance/people.mjs`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{COOKIE, LOCATION};
@@ -107,6 +107,41 @@ async fn nobody_is_told_that_no_login_is_missing_before_that_is_known() {
     assert!(early.is_err(), "{}", early.unwrap().text());
     gate.open();
     page(&asked.await.text());
+}
+
+// identity 1: "the truth about `needs login`": a server that fails has not said that it knows somebody.
+#[tokio::test]
+async fn a_server_that_fails_is_not_taken_for_one_that_lets_people_in() {
+    let (issuer, given) = provider().await;
+    let is_up = Arc::new(AtomicBool::new(false));
+    let failing = Arc::clone(&is_up);
+    let server = Server::builder("crm").on_http(move |request| {
+        if failing.load(Ordering::Relaxed) || request.path.starts_with("/.well-known/") {
+            return door(&issuer, &given, request);
+        }
+        Some(ScriptedAnswer::http(503, "not today"))
+    });
+    let server = server.http().await;
+    let pace = "[notifications]\nlist_quiet = \"20ms\"\nlist_max_wait = \"200ms\"\n";
+    let other = Server::builder("other").http().await;
+    let builder = Gateway::builder().toml(&people(&[("ada", "support")])).toml(pace).server("other", &other);
+    let gateway = builder.server_with("crm", &server, "auth = { for = \"principal\" }\n").serve().await;
+    let ada = with_token(gateway.client(), "ada").connect().await;
+
+    let said = ada.call_tool("log_in", json!({})).await;
+    assert_eq!(said.result()["isError"], true, "{}", said.text());
+    assert!(said.text().contains("not known yet") && said.text().contains("crm"), "{}", said.text());
+    is_up.store(true, Ordering::Relaxed);
+    // Tried again by itself; a call that comes before waits for it, or says once more that it is not known.
+    let asked = async {
+        loop {
+            let text = ada.call_tool("log_in", json!({})).await.text();
+            if !text.contains("not known yet") {
+                return text;
+            }
+        }
+    };
+    page(&tokio::time::timeout(Duration::from_secs(20), asked).await.expect("it is tried again"));
 }
 
 // identity 1, 5
