@@ -168,6 +168,7 @@ impl Approvals {
     pub fn follow(&mut self, mut other: Self) {
         for (mine, others) in self.approved.iter_mut().zip(&mut other.approved) {
             for (name, item) in others.iter_mut().filter(|(_, item)| item.definition.is_none()) {
+                // Taken out and not cloned: all of `self` is replaced below.
                 let known = mine.remove(name).filter(|known| known.digest == item.digest);
                 item.definition = known.and_then(|known| known.definition);
             }
@@ -188,12 +189,14 @@ impl Approvals {
 
     /// Whether exactly this definition was rejected.
     pub fn rejects(&self, kind: ListKind, name: &LocalName, digest: Digest) -> bool {
+        // Nearly always empty; the check saves an allocation for the key on every item of a listing.
         !self.rejected.is_empty() && self.rejected.get(&(kind, name.clone())) == Some(&digest)
     }
 
     /// Takes a listing: what of it clients may see. The first sight of a server is trusted where the policy says so.
     pub fn screen(&mut self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Screened {
         let mut screened = Screened { visible: lists.clone(), held: Vec::new(), first_sight: None, learnt: Vec::new() };
+        // `seen` stays as it is: where approval is asked for later, what the server shows then is its first sight.
         if policy.mode == ApprovalMode::Auto {
             return screened;
         }
@@ -215,6 +218,7 @@ impl Approvals {
     }
 
     fn screen_list(&mut self, kind: ListKind, view: HeldView, list: &OfferList, screened: &mut Screened) {
+        // `held` gathers both lists, and only what this one adds belongs to its items.
         let before = screened.held.len();
         // Both are sorted by name, so one walk over them is enough.
         let mut approved = self.approved[kind as usize].iter_mut().peekable();
@@ -232,6 +236,7 @@ impl Approvals {
                 }
                 known => {
                     let approved = known.cloned();
+                    // Looked up after the walk, which has `approved` borrowed to write into it.
                     screened.held.push(HeldItem { kind, item: item.clone(), approved, rejected: false });
                 }
             }

@@ -361,6 +361,7 @@ impl CallTable {
     /// use the id again.
     pub fn release_id(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
+        // Taken out of the call, too: its end must not remove the id when another call has it by then.
         if let (Some(theirs), Some(of_client)) = (call.id.take(), self.per_client.get_mut(&call.client)) {
             of_client.named.remove(&theirs);
         }

@@ -126,6 +126,7 @@ impl CatalogueSnapshot {
             digests: self.digests.clone(),
             limited: self.limited,
             alone: self.alone,
+            // Who sees what is decided anew: nothing that was made under the other rules may be found here.
             parts: SnapshotParts::default(),
             policy,
             limits: self.limits.clone(),

@@ -54,11 +54,14 @@ impl GatheredNews {
             return;
         }
         let both = match (self.named.remove(name), news) {
+            // It came and went between two messages: the client never knew of it.
             (Some(ItemNews::Added), ItemNews::Removed) => return,
             (Some(ItemNews::Added), _) => ItemNews::Added,
+            // What comes back need not be what went, and nobody compares them here.
             (Some(ItemNews::Removed), ItemNews::Added) => ItemNews::Changed,
             (_, news) => news,
         };
+        // After the removal above: a name that is known always finds its place again.
         if self.named.len() >= GATHERED {
             self.is_partial = true;
             return;

@@ -154,6 +154,7 @@ impl NameLimit {
         match self {
             Self::None => None,
             Self::Fixed(bytes) => Some(bytes),
+            // However long the gateway is called: below the least, names could not be told apart.
             Self::Shared(bytes) => Some(bytes.saturating_sub(registered_as.len()).max(LEAST_BUDGET)),
         }
     }
@@ -195,6 +196,7 @@ impl ClientFacts {
             client: client.into(),
             pages: over.pages.unwrap_or(self.pages),
             hears: over.hears.unwrap_or(self.hears),
+            // A shape that changes nothing would still cost a view of its own.
             shape: (shape != ViewShape::default()).then(|| Arc::new(shape)),
             most_tools: self.most_tools,
             hint: over.hint,

@@ -119,6 +119,7 @@ impl Deliveries {
     /// A commit: `changed` are the places of the views that it changed, by topic. Gives its number; `now` is the wall clock, in
     /// milliseconds since 1970.
     pub fn committed(&mut self, at: Instant, now: u64, done: &LedgerCommit, changed: [u64; 3]) -> u64 {
+        // Several commits may fall into one millisecond, and clocks can be set back.
         self.last_number = now.max(self.last_number + 1);
         if self.commits.len() == COMMITS {
             self.commits.pop_front();
@@ -144,6 +145,7 @@ impl Deliveries {
     pub fn owes_own(&mut self, id: FollowerId, topics: Topics) {
         let (newest, commit) = (self.newest, self.commits.back_mut());
         let Some(record) = self.records.get_mut(id) else { return };
+        // Also before the first commit: the bit of the view that it shared must not count for it from here on.
         record.view = OWN;
         let Some(commit) = commit else { return };
         for topic in topics.iter().map(|topic| topic as usize) {
@@ -157,6 +159,7 @@ impl Deliveries {
     /// lists that are outdated by it and were not before.
     pub fn told(&mut self, id: FollowerId, topics: Topics, changes: Topics, at: Instant) -> Topics {
         let stamp = self.stamp(at);
+        // A copy, written back below: `settle` changes the commits of the same machine.
         let Some(mut record) = self.records.get(id).copied() else { return Topics::default() };
         let mut fresh = Topics::default();
         let mut first = u32::MAX;
@@ -225,6 +228,7 @@ impl Deliveries {
         let mut first = None;
         for index in from.max(oldest)..=to {
             let Some(commit) = self.commits.get_mut((index - oldest) as usize) else { break };
+            // A view of its own has no bit, and a shift by its number would be one too far.
             if !is_own && commit.changed[topic] & (1 << record.view) == 0 {
                 continue;
             }
@@ -241,6 +245,7 @@ impl Deliveries {
     }
 
     fn stamp(&self, at: Instant) -> u32 {
+        // Enough for 497 days; what happens later has the last time that there is. 0 is left for what never happened.
         let hundredths = at.saturating_duration_since(self.begun).as_millis() / 10;
         u32::try_from(hundredths).unwrap_or(u32::MAX - 1).saturating_add(1)
     }

@@ -112,6 +112,7 @@ impl Departures {
                 && (0..MOST_ATTEMPTS)
                     .any(|attempt| short_name(full, budget, attempt).is_some_and(|made| made.as_str() == short))
         };
+        // A walk over all names: this is asked only for a call that fails anyway.
         self.names.iter().filter(|(full, _)| is_it(full)).max_by_key(|(_, tool)| tool.commit)
     }
 
@@ -141,6 +142,7 @@ fn differ_by_name(one: &OfferItem, other: &OfferItem) -> bool {
     let rest = |item: &OfferItem| -> Vec<(Vec<u8>, Vec<u8>)> {
         let raw = &item.raw;
         let all = members(raw, ByteSpan::new(0, raw.len())).filter(|member| !member.key.is(raw, "name"));
+        // As it is spelled: who renames a tool leaves the rest of it as it was.
         all.map(|member| (member.key.span.of(raw).to_vec(), member.value.of(raw).to_vec())).collect()
     };
     let (one, other) = (rest(one), rest(other));

@@ -194,6 +194,7 @@ impl Drive {
         if self.pauses > self.limits.pauses {
             return DriveStep::End(DriveFault::TooManyRounds);
         }
+        // More pauses are allowed than the number has bits, so the power must stop at its greatest value.
         let after = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.pauses - 1)).min(LONGEST_PAUSE);
         // Ended now and not after the pause, for which the client would wait in vain.
         if now + after >= self.until {
@@ -203,6 +204,7 @@ impl Drive {
     }
 
     fn retry(&mut self) -> DriveStep {
+        // Each has an answer here. One without would be left out rather than made up.
         let answered = |slot: Slot| Some((slot.key, slot.answer?));
         let responses = std::mem::take(&mut self.slots).into_iter().filter_map(answered).collect();
         DriveStep::Retry { after: Duration::ZERO, responses, state: self.state.take() }

@@ -225,6 +225,7 @@ impl GrantKeeper {
             return Some(ends);
         }
         let whole = ends.saturating_duration_since(obtained);
+        // The last bound is for tokens that end as soon as they are given: they would be renewed without a pause.
         Some(obtained + (whole / 2).max(whole.saturating_sub(EARLY)).max(SHORTEST))
     }
 
@@ -273,6 +274,7 @@ impl GrantKeeper {
 
     fn restored(&mut self, life: TokenLife, now: Instant, commands: &mut Vec<GrantCommand>) {
         self.life = Some(life);
+        // When it was really obtained is not kept, so its life counts from here.
         self.obtained = Some(now);
         match life.ends {
             Some(ends) if ends <= now && life.is_renewable => self.renew(commands),
@@ -325,6 +327,7 @@ impl GrantKeeper {
                     _ => self.needs_login(LoginReason::Ended, commands),
                 }
             }
+            // Something is under way, or only a person can help: whoever was refused goes by the state.
             _ => {}
         }
     }

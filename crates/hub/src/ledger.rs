@@ -197,6 +197,7 @@ impl<V: PartialEq> Ledger<V> {
             }
         };
         let follower = LedgerFollower { view, own: None, follows, owed, since: [None; 3], notified: [None; 3] };
+        // After the new one was counted: a view that is the same before and after must not go in between.
         if let Some(before) = self.followers.insert(id, follower) {
             self.leave(before.view);
         }

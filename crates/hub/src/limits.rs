@@ -131,6 +131,7 @@ impl LimitBook {
         for name in &taken.0 {
             // A rule that is gone counts no more.
             if let Some(place) = self.rules.0.iter().position(|rule| rule.name == *name) {
+                // A rule that went and came back meanwhile counts from nothing.
                 self.counts[place].running = self.counts[place].running.saturating_sub(1);
             }
         }

@@ -261,6 +261,7 @@ impl LinkHealth {
                 self.failures = self.failures.saturating_add(1);
                 self.wait(now + self.pace.pause(self.failures), &mut commands);
             }
+            // Not `Waiting`: the clock and calls would bring attempts that are refused again.
             LinkEvent::LoginNeeded => self.phase = HealthPhase::Idle,
             LinkEvent::Exchanged => self.exchanged = true,
             LinkEvent::Failed(trouble) => self.failed(trouble, &mut commands),

@@ -171,6 +171,7 @@ impl OwnLinkCounts {
     fn remove(&mut self, owner: &LinkOwner, server: ServerId) {
         match owner {
             LinkOwner::Person(_) => {
+                // Kept also at zero: there are as many as servers, and their links come and go.
                 if let Some(count) = self.people.get_mut(&server) {
                     *count -= 1;
                 }
@@ -274,6 +275,7 @@ impl OwnLinks {
         if !matches!(link.state, OwnLinkState::Connecting { attempt, .. } if attempt == made) {
             return false;
         }
+        // That the server was reached ends the row of failures.
         *link = OwnLink { state: OwnLinkState::NeedsLogin(words.into()), failures: 0 };
         self.counts.remove(owner, server);
         true

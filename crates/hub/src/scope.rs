@@ -76,10 +76,12 @@ impl AccessScope {
     /// The part of these rights that is about one server, which is seen as if it were the only one.
     #[must_use]
     pub fn alone_with(&self, server: &str) -> Self {
+        // Not of `self`: who is alone with one server and asks for another is alone with that one.
         let base = self.base();
         let ScopeRights { matches, admin, facts, .. } = &*base.0;
         let (matches, admin, facts) = (*matches, *admin, facts.clone());
         let alone = Some(ServerAlone { server: server.into(), base: base.clone() });
+        // No patterns of its own: `permits` asks the rights that this is a part of.
         let (patterns, all_names, class) = Default::default();
         Self(Arc::new(ScopeRights { patterns, matches, all_names, admin, facts, alone, class }))
     }
@@ -123,6 +125,7 @@ impl AccessScope {
         // Relaxed: the one word says all there is, and whoever misses it finds out the same.
         let known = self.0.class.load(Ordering::Relaxed);
         if known >> 32 == u64::from(policy) {
+            // Cut on purpose: the upper half is the number of the policy.
             return known as u32;
         }
         let class = find();

@@ -83,6 +83,7 @@ impl MergedViews {
         // What nobody sees any more goes, and the offers that it was merged of with it.
         self.0.retain(|merged| merged.whole.strong_count() > 0);
         let is_same = |merged: &&MergedView| {
+            // The address is enough: a weak pointer keeps its memory from being given to another.
             std::ptr::eq(merged.shared.as_ptr(), Arc::as_ptr(shared))
                 && merged.offers.len() == offers.len()
                 && merged.offers.iter().zip(offers).all(|(a, b)| Arc::ptr_eq(a, b))

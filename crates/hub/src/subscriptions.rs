@@ -192,6 +192,7 @@ impl SubscriptionTable {
         // Once per fact, at its end: a fact that concerns hundreds of resources of a server causes one listen, not
         // hundreds.
         while let Some(server) = self.busy.pop_first() {
+            // What is refused at once may make the server busy again, and then its reads are sent in one more round.
             self.send(server, now);
             self.tidy(server);
         }

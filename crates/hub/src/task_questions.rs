@@ -119,6 +119,7 @@ impl TaskQuestions {
             desk.seen = now;
             return Ok(false);
         }
+        // A walk over all desks, which are few: there is one only while somebody waits for an outcome.
         let of_principal = self.desks.values().filter(|desk| desk.principal == *principal).count();
         let (own, all) = (self.limits.per_principal, self.limits.total);
         if of_principal >= own || self.desks.len() >= all {

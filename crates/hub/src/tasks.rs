@@ -179,6 +179,7 @@ impl TaskTable {
             self.calls.insert(owner.call, key.clone());
         }
         let until = now + ttl;
+        // With the place, because several may end at the same moment.
         self.due.insert((until, place), key.clone());
         self.known.insert(key, KnownTask { owner, facts, latched: false, until, place, kept: None, awaited: None });
     }
@@ -278,6 +279,7 @@ impl TaskTable {
         let from = after.map_or(0, |after| after.saturating_add(1));
         let mut found = places.range(from..).filter_map(|(place, key)| Some((*place, key, self.known.get(key)?)));
         let page: Vec<_> = found.by_ref().take(most).collect();
+        // One more is looked for: a page that is full may still be the last.
         let next = page.last().map(|(place, ..)| *place).filter(|_| found.next().is_some());
         let listed = |key: &TaskKey, known: &KnownTask| ListedTask {
             key: key.clone(),

@@ -62,6 +62,7 @@ pub fn examine(
     }
     // Hidden characters between the letters must not hide the words.
     let plain: String = texts.join("\n").chars().filter(|c| !is_hidden(*c)).collect::<String>().to_lowercase();
+    // Nor must a line break in the middle of a phrase.
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     let said: Vec<&str> = tidings_diff::INSTRUCTIONS.iter().copied().filter(|words| plain.contains(words)).collect();
     if !said.is_empty() {

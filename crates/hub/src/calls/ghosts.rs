@@ -35,6 +35,7 @@ impl GhostCalls {
         let Some(client) = self.clients.remove(&id) else { return false };
         if let Some(count) = self.per_client.get_mut(&client) {
             *count -= 1;
+            // An entry at zero would count as another client in `are_all_of`.
             if *count == 0 {
                 self.per_client.remove(&client);
             }

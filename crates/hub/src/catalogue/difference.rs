@@ -73,6 +73,7 @@ fn fields(before: &OfferItem, after: &OfferItem) -> Vec<String> {
     let mut names: Vec<String> =
         old.keys().chain(new.keys()).filter(|name| old.get(*name) != new.get(*name)).cloned().collect();
     names.sort();
+    // A member that both have and that differs comes twice.
     names.dedup();
     names
 }

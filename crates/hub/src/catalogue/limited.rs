@@ -87,6 +87,7 @@ impl CatalogueSnapshot {
         let part = self.part(scope, limits).map(Arc::new);
         if place < KEPT_CLASSES {
             let wanted = parts.len().max(place + 1);
+            // Classes are numbered as people come, so those before this one may not have looked yet.
             parts.resize(wanted, ClassPart::Unknown);
             parts[place] = part.clone().map_or(ClassPart::Whole, ClassPart::Part);
         }
@@ -100,6 +101,7 @@ impl CatalogueSnapshot {
             return None;
         }
         let may_use = |of: &&Arc<RenderedOffer>| scope.permits(of.offer.audience, &of.offer.name);
+        // With limits it is a part even where nothing is hidden: what may be used is asked of them.
         if limits.is_none() && self.rendered.iter().all(|of| may_use(&of)) {
             return None;
         }

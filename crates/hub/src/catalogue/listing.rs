@@ -64,6 +64,7 @@ impl RenderedList {
         let (mut parts, mut len, mut bytes) = (Vec::new(), 0, 0);
         // What only some may see, or is in a form for some clients, is shared with nobody.
         let is_everybodys = !snapshot.limited && snapshot.short_names.is_none();
+        // Nobody is told this beginning: where no server has a part in the list, both are set below.
         let (mut ttl_ms, mut public) = (u64::MAX, is_everybodys);
         for of in snapshot.rendered.iter().filter(|of| of.offer.shows(kind)) {
             let (offer, list) = (&of.offer, of.offer.list(kind));
@@ -124,6 +125,7 @@ impl RenderedList {
     }
 
     fn part_of(&self, place: usize) -> &ServerItems {
+        // Never below zero: the first part begins at 0, and places are asked for only where there are items.
         &self.parts[self.parts.partition_point(|part| part.first <= place) - 1]
     }
 

@@ -97,6 +97,7 @@ impl NameTable {
         let mut table = self.clone();
         let mut reach = ChangeReach { offers, ..ChangeReach::default() };
         for item in before.iter().flat_map(|before| &before.list(kind).items).filter(|item| !kept(after, &item.key)) {
+            // Never taken: without an offer there are no items to walk over. The same holds below.
             let Some(before) = before else { continue };
             // All old names are taken out before any new one is put in: an item may take the name that another of the
             // same server left.

@@ -174,6 +174,7 @@ impl OfferList {
                 ScreenedItem::Leave => None,
                 ScreenedItem::Replace(other) => Some(other),
             };
+            // Before the item goes in: its place is the number of those kept so far.
             places.push(kept.is_some().then_some(items.len() as u32));
             items.extend(kept);
         }
@@ -254,6 +255,7 @@ impl ServerOffer {
     /// Whether the two say the same, byte for byte: then one can stand for both.
     pub fn equals(&self, other: &Self) -> bool {
         let same_list = |(a, b): (&OfferList, &OfferList)| {
+            // The key, the hash and the headers follow from these two.
             let same_item = |(a, b): (&OfferItem, &OfferItem)| a.raw == b.raw && a.has_details == b.has_details;
             (a.ttl_ms, a.public, a.items.len()) == (b.ttl_ms, b.public, b.items.len())
                 && a.order == b.order

@@ -39,6 +39,7 @@ impl UriOwners {
 
     fn add(&mut self, uri: &LocalName, server: ServerId) {
         let mut owners = self.0.get(uri).cloned().unwrap_or_default();
+        // Sorted, so that `of` finds the first configured one; an item that stayed is there already.
         if let Err(place) = owners.binary_search(&server) {
             owners.insert(place, server);
             self.0.insert_mut(uri.clone(), owners);

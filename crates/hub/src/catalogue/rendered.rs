@@ -98,6 +98,7 @@ impl RenderedOffer {
         };
         let (tools, prompts) =
             (names(ListKind::Tools, &self.tools, tools), names(ListKind::Prompts, &self.prompts, prompts));
+        // Without its source: what is cut out of the whole would have the old names.
         Self { shape: self.shape.clone(), ..Self::new(Arc::clone(&self.offer), tools, prompts) }
     }
 
@@ -118,6 +119,7 @@ impl RenderedOffer {
     pub(super) fn segment(&self, kind: ListKind, revision: Revision, view: FieldView) -> &Arc<OfferSegment> {
         let (uris, makes_tasks) = (&self.offer.uris, self.offer.makes_tasks);
         self.segments[kind as usize][revision as usize].get_or_init(|| {
+            // Nobody need hold the whole any more: then the same is rendered from the own lists.
             let cut = self.source.as_ref().and_then(|source| source.cut(kind, revision, view));
             Arc::new(cut.unwrap_or_else(|| self.render(ItemView { kind, revision, view, uris, makes_tasks })))
         })
@@ -146,6 +148,7 @@ impl RenderedOffer {
         else {
             return rendered;
         };
+        // Only where the name was cut: else the note in `_meta` would repeat it.
         let full_name = full_names.get(place).filter(|full| self.tools.get(place) != Some(full));
         let has_meta = view.view == FieldView::Pass || view.revision.has_item_meta();
         ShapedTool { rendered, full_name: full_name.map(PublicName::as_str), rules: shape.schema, has_meta }.shaped()

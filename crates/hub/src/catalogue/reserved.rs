@@ -47,6 +47,7 @@ fn skeleton(name: &str) -> impl Iterator<Item = char> {
         'т' | 'τ' => 't',
         'ν' | 'ѵ' => 'v',
         'у' => 'y',
+        // The full-width letters stand in the order of the plain ones.
         '\u{ff41}'..='\u{ff5a}' => char::from_u32(u32::from(letter) - 0xff41 + 0x61).unwrap_or(letter),
         other => other,
     })

@@ -167,6 +167,7 @@ impl Inliner<'_> {
             if DEFINITIONS.contains(&word.as_str()) || word == "$ref" {
                 continue;
             }
+            // What these mean depends on who leads there, so nothing can take their place.
             if REFERENCES.contains(&word.as_str()) {
                 exact = false;
                 continue;
@@ -202,6 +203,7 @@ impl Inliner<'_> {
                 let target = self.referred(reference);
                 let exact = exact && target.exact;
                 if !exact {
+                    // The target may be cut though everything beside it is as it was.
                     inlined.retain(|(word, _)| !word.starts_with("unevaluated"));
                 }
                 Inlined { tree: joined(target.tree, inlined), exact }

@@ -114,6 +114,7 @@ impl JsonTree {
             return Some(at);
         }
         for part in pointer.strip_prefix('/')?.split('/') {
+            // In this order: `~01` stands for `~1` and not for a slash.
             let part = part.replace("~1", "/").replace("~0", "~");
             at = match at {
                 Self::Object(_) => at.get(&part)?,

@@ -31,6 +31,7 @@ pub(crate) fn touches(rules: SchemaRules, raw: &[u8]) -> bool {
     let input = || get(raw, whole, "inputSchema");
     let mentions = |word: &[u8]| raw.windows(word.len()).any(|part| part == word);
     (rules.no_top_combinators && input().is_some_and(|at| COMBINATORS.iter().any(|word| get(raw, at, word).is_some())))
+        // All other words of references begin so. One that is none, as `$schema`, costs a rendering and no more.
         || (rules.inline_refs && (mentions(br#""$"#) || mentions(br#""definitions""#)))
         || (rules.object_output && get(raw, whole, "outputSchema").is_some_and(|at| !is_object_schema(raw, at)))
 }

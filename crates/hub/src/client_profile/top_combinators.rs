@@ -86,6 +86,7 @@ impl<'r> TopBranches<'r> {
         // Those that look at what others have looked at can not stay without them.
         let goes = |word: &str| COMBINATORS.contains(&word) || word.starts_with("unevaluated");
         let mut out: Vec<(String, JsonTree)> = Vec::new();
+        // It may have stood in the branches alone, which go.
         if self.root.get("type").is_none() {
             out.push(("type".to_owned(), JsonTree::string("object")));
         }
@@ -113,6 +114,7 @@ impl<'r> TopBranches<'r> {
             }
         }
         let always = out.len();
+        // Put in last: another set of branches may still say what the property is.
         let mut loose: Vec<(String, JsonTree)> = Vec::new();
         for union in &self.unions {
             for (name, _) in union.iter().flatten().flat_map(named) {
@@ -170,6 +172,7 @@ fn collect_conjuncts<'r>(
     hops: usize,
     out: &mut Vec<&'r JsonTree>,
 ) {
+    // What is not followed forbids nothing, so the result accepts more and not less.
     let Some(hops) = hops.checked_sub(1) else { return };
     let reference = schema.get("$ref");
     if reference.is_none() || !ignores_siblings {
@@ -189,6 +192,7 @@ fn union_says(union: &[Vec<&JsonTree>], name: &str) -> UnionSays {
         if branch.iter().any(|schema| forbids(schema, name)) {
             continue;
         }
+        // All schemas of a branch hold, so the first that describes it accepts enough.
         match branch.iter().find_map(|schema| schema.get("properties")?.get(name)) {
             Some(schema) if schemas.contains(schema) => {}
             Some(schema) => schemas.push(schema.clone()),

@@ -25,6 +25,7 @@ const SIGNS: [&str; 5] = ["<=", ">=", "<", ">", "="];
 impl VersionRange {
     /// From this version on.
     pub(super) fn since(version: &str) -> Self {
+        // Only for rows of the built-in table, whose versions are all numbers.
         Self(vec![VersionBound { sign: ">=", than: numbers(version).unwrap_or_default() }])
     }
 

@@ -43,6 +43,7 @@ impl EventRing {
         if self.open.len() == CHUNK {
             let full = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK));
             self.full.push_back(Arc::new(full));
+            // With the open one, which has its whole room from the beginning.
             if (self.full.len() + 1) * CHUNK > EVENTS {
                 self.full.pop_front();
                 self.forgotten += CHUNK as u64;
@@ -61,6 +62,7 @@ impl EventRing {
 
     pub(super) fn trace(&self, begun: Instant, newest: u32, numbers: Vec<u64>) -> DeliveryTrace {
         let mut chunks: Vec<Arc<Vec<CompactEvent>>> = self.full.iter().cloned().collect();
+        // The one that is still written to is copied: at most 64 KiB.
         chunks.push(Arc::new(self.open.clone()));
         DeliveryTrace { begun, newest, numbers, chunks, forgotten: self.forgotten }
     }

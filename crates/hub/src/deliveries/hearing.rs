@@ -30,6 +30,7 @@ pub struct HearingTally {
 impl HearingTally {
     /// It was told of lists that it had asked for: what it calls from now on is counted.
     pub fn told(&self, topics: Topics) {
+        // The count begins at zero: what was called before the notice proves nothing.
         self.change(|calls| topics.iter().fold(calls, |calls, topic| with_byte(calls, topic, COUNTING)));
     }
 
@@ -63,6 +64,8 @@ impl HearingTally {
 
     /// A commit changed the tools that it sees and has asked for.
     pub fn changed(&self, commit: u64) {
+        // Two steps are enough: commits are reported one at a time, under the lock under which the number for `listed`
+        // is read, and that one leaves a newer hint alone.
         if commit > self.settled.load(Ordering::Relaxed) {
             self.hint.store(commit, Ordering::Relaxed);
         }
@@ -89,6 +92,7 @@ impl HearingTally {
 
     fn change(&self, change: impl Fn(u32) -> u32) -> u32 {
         let before = self.calls.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |calls| Some(change(calls)));
+        // Never an error, because the closure always gives a value.
         before.unwrap_or_default()
     }
 }
@@ -108,6 +112,7 @@ fn counted(byte: u32) -> u32 {
         return byte;
     }
     match (byte & COUNT) + 1 {
+        // Without the mark: from here on its calls cost one load again.
         count if count >= u32::from(DEAF_CALLS) => u32::from(DEAF_CALLS),
         count => COUNTING | count,
     }

@@ -51,6 +51,7 @@ impl EchoDebts {
 
     /// The end of the log is known, as of the last question. An echo is written at `at`, a random moment: mostly one replica's covers all.
     pub fn head_known(&mut self, head: LogSequence, at: Instant) {
+        // Where both are equal the end of the log was answered with, so nothing is owed.
         let Some(from) = self.asked.take().filter(|from| *from < head) else { return };
         self.due = Some(match self.due {
             Some(due) => DueEcho { from: due.from.min(from), to: due.to.max(head), at: due.at.min(at) },
@@ -67,6 +68,7 @@ impl EchoDebts {
 
     /// The log began anew with an entry that touches everything: what was answered before it is owed from there.
     pub fn begun_anew(&mut self, base: LogSequence) {
+        // An echo is about what comes after its beginning, and the entry at `base` has to be in it.
         let before = LogSequence(base.0.saturating_sub(1));
         self.fresh = self.fresh.map(|_| before);
         self.asked = self.asked.map(|_| before);
@@ -76,6 +78,7 @@ impl EchoDebts {
     /// The echo to write now.
     pub fn take_due(&mut self, now: Instant) -> Option<FleetEntry> {
         let due = self.due.as_mut().filter(|due| due.at <= now)?;
+        // Not taken out: only an echo that is read back settles it.
         due.at = now + WRITE_AGAIN;
         Some(FleetEntry::Echo { from: due.from, to: due.to })
     }

@@ -221,6 +221,7 @@ impl FleetState {
         }
         let former = std::mem::replace(&mut known.owner, replica.cloned());
         known.epoch = OwnerEpoch(sequence.0);
+        // What it lists stays: a server that moves to another owner has not changed.
         known.offers = 0;
         Ok(EntryEffect::Owned { server: server.clone(), former })
     }
@@ -298,6 +299,7 @@ impl FleetFold {
 
     /// The sequence that a position of the log has, or will have.
     pub fn sequence_at(&self, position: u64) -> LogSequence {
+        // A log that lost entries may end before the position that was begun with.
         LogSequence((self.origin.sequence.0 + position).saturating_sub(self.origin.position))
     }
 
@@ -386,6 +388,7 @@ impl FleetFold {
         self.origin = LogOrigin { position, sequence: base };
         self.position = position;
         self.seeking = false;
+        // They are of the generation before, with which no beat is compared any more.
         self.digests.clear();
         self.chain(bytes, true);
     }
@@ -395,6 +398,7 @@ impl FleetFold {
         hasher.update(&self.state.digest.0);
         hasher.update(&self.state.sequence.0.to_le_bytes());
         hasher.update(&bytes.0);
+        // Replicas that judge one entry differently are told apart by this.
         hasher.update(&[u8::from(held)]);
         self.state.digest = BlobHash(*hasher.finalize().as_bytes());
         if self.digests.len() == REMEMBERED_DIGESTS {

@@ -185,6 +185,7 @@ impl FrameOutbox {
     pub fn send(&mut self, item: NumberedItem) -> FleetFrame {
         self.last += 1;
         self.bytes += item.size();
+        // Until it is credited: the bus may lose the frame that leaves now.
         self.kept.push_back((self.last, item.clone()));
         FleetFrame::Numbered { n: self.last, item }
     }

@@ -127,6 +127,7 @@ impl IncomingExchanges {
         }
         self.remember(id, now);
         let item = NumberedItem::Fault { ran: RanState::No, reason };
+        // The first number, because nothing was sent before. There is no outbox, so it is not sent again either.
         steps.send.push((id.clone(), FleetFrame::Numbered { n: 1, item }));
         (OpenVerdict::Refused, steps)
     }
@@ -161,6 +162,7 @@ impl IncomingExchanges {
         match frame {
             FleetFrame::Credit { n } => {
                 exchange.outbox.credited(n);
+                // Not when the end is sent: until it has arrived it may be asked for again.
                 if exchange.ended && n >= exchange.outbox.last() {
                     self.close(id, now);
                 }
@@ -168,6 +170,7 @@ impl IncomingExchanges {
             FleetFrame::Again { n } => {
                 let again = exchange.outbox.again(n);
                 let alive = FleetFrame::Alive { n: exchange.outbox.last() };
+                // Nothing is missing: the other side only wants to know whether the exchange goes on.
                 let frames = if again.is_empty() { vec![alive] } else { again };
                 exchange.spoke = now;
                 steps.send.extend(frames.into_iter().map(|frame| (id.clone(), frame)));
@@ -177,6 +180,7 @@ impl IncomingExchanges {
                     steps.send.push((id.clone(), FleetFrame::Credit { n }));
                     steps.events.push(IncomingEvent::Replied(id.clone(), bytes));
                 }
+                // The credit for the first one was lost, or has not arrived yet.
                 FrameArrival::Duplicate => steps.send.push((id.clone(), FleetFrame::Credit { n })),
                 FrameArrival::Gap => {
                     steps.send.push((id.clone(), FleetFrame::Again { n: exchange.replies.next() }));

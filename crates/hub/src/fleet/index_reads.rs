@@ -125,6 +125,7 @@ impl<R> IndexReads<R> {
             return (None, self.drive(now));
         };
         self.under_way = None;
+        // As if nobody had answered: a successor may have written since.
         if answer.majority_heard > LEADER_TRUSTED {
             return (None, self.drive(now));
         }
@@ -192,6 +193,7 @@ impl<R> IndexReads<R> {
         let last = waiting.len();
         for (place, reader) in waiting.into_iter().enumerate() {
             let known = reader.target.is_some_and(|target| target <= self.applied);
+            // Of too many the latest give way: those before them have waited longer.
             let late = now.duration_since(reader.arrived) >= Self::patience(&reader) || place >= last - surplus;
             if known {
                 commands.push(IndexCommand::Answer { reader: reader.reader, confirmed: true });
@@ -219,6 +221,7 @@ impl<R> IndexReads<R> {
         let ask = HeadAsk(self.asks);
         self.under_way = Some((ask, now));
         self.last_ask = Some(now);
+        // Also those of a question before this one, which was given up.
         for reader in self.readers.iter_mut().filter(|reader| reader.target.is_none()) {
             reader.ask = Some(ask);
         }

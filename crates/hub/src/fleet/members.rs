@@ -119,6 +119,7 @@ impl FleetMembers {
 
     /// An own beat leaves.
     pub fn beat_sent(&mut self, number: u64, now: Instant) {
+        // Half a minute of beats: one that comes back later than that proves nothing.
         if self.sent.len() == 64 {
             self.sent.pop_front();
         }
@@ -205,10 +206,12 @@ impl FleetMembers {
     fn own_returned(&mut self, number: u64, now: Instant) {
         let Some(at) = self.sent.iter().position(|(sent, _)| *sent == number) else { return };
         let sent = self.sent[at].1;
+        // Those before it are lost, or come too late to prove more than this one does.
         self.sent.drain(..=at);
         self.returned = self.returned.max(number);
         let gap = self.proven.is_none_or(|proven| now.duration_since(proven) > DOUBT_AFTER);
         if gap && now.duration_since(sent) <= DOUBT_AFTER {
+            // Not since it was sent: in between nothing proved that the bus carries.
             self.connected_since = Some(now);
         }
         self.proven = Some(self.proven.map_or(sent, |proven| proven.max(sent)));
@@ -236,6 +239,7 @@ impl FleetMembers {
         }
         match self.others.get(&replica.name) {
             Some(other) => other.gone || other.beat.leaving || other.beat.replica != *replica,
+            // Never heard by this process: it may only not have beaten since this one began to listen.
             None => self.connected_for(now) >= GONE_AFTER,
         }
     }

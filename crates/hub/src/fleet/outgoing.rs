@@ -86,6 +86,7 @@ impl OutgoingExchanges {
         if self.window_left < WINDOW_LEAST {
             return None;
         }
+        // A part of what is left: few exchanges have large windows, and many still have one each.
         let window = (self.window_left / 8).clamp(WINDOW_LEAST, WINDOW_MOST);
         self.window_left -= window;
         self.last += 1;
@@ -156,6 +157,7 @@ impl OutgoingExchanges {
             NumberedItem::Answer { bytes } => ForwardedEvent::Answered(bytes),
             NumberedItem::Fault { ran: RanState::No, reason } => ForwardedEvent::NotRun(reason),
             NumberedItem::Fault { ran: RanState::Perhaps, reason } => ForwardedEvent::PerhapsRun(reason),
+            // Only this side sends these.
             NumberedItem::Reply { .. } => return,
         };
         steps.events.push((number, event));

@@ -157,6 +157,7 @@ impl FleetOwnership {
         self.unfit.retain(|_, until| *until > now);
         let removed: Vec<_> = self.phases.keys().filter(|name| !state.servers().contains_key(*name)).cloned().collect();
         for name in removed {
+            // For these two no process was begun here.
             if !matches!(
                 self.phases.remove(&name),
                 Some(OwnershipPhase::Wanting { .. } | OwnershipPhase::Claiming { .. })
@@ -330,6 +331,7 @@ impl FleetOwnership {
                 self.begin(facts, commands)
             }
             former => {
+                // What still drains is of an earlier epoch, and the next one must not run beside it.
                 if matches!(former, Some(OwnershipPhase::Retiring { .. })) {
                     commands.push(OwnershipCommand::End(name.clone()));
                 }
@@ -394,6 +396,7 @@ impl FleetOwnership {
                 commands.push(OwnershipCommand::Claim { server: name.clone(), epoch });
                 Some(OwnershipPhase::Claiming { epoch, again: now + CLAIM_AGAIN, released })
             }
+            // `Giving`, `Releasing` and `Starting` come here, too: their process was told to end, or never began.
             _ if wanted => {
                 let rank = self.rank(facts)?;
                 Some(OwnershipPhase::Wanting { at: now + RANK_STEP * rank, epoch })
@@ -441,6 +444,7 @@ fn in_force(server: &FleetServer, state: &FleetState, config: BlobHash) -> bool 
 fn weight(server: &FleetServerName, replica: &ReplicaName) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(server.as_str().as_bytes());
+    // Between the two, or `a` with `bc` would weigh what `ab` with `c` does.
     hasher.update(&[0]);
     hasher.update(replica.as_str().as_bytes());
     *hasher.finalize().as_bytes()

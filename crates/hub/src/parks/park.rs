@@ -204,6 +204,7 @@ impl Park {
         let mut answers = Vec::new();
         let mut open = Vec::new();
         for question in std::mem::take(&mut self.questions) {
+            // Keys can be guessed, and what was not asked yet can not be answered.
             match given(&question.key).filter(|_| question.shown) {
                 Some(response) => {
                     let AskedInput { id, method, .. } = question.asked;
@@ -267,6 +268,7 @@ impl Park {
         // What was asked is moot: the server has gone on without.
         self.questions.clear();
         self.progress = None;
+        // Before `tell_all`, which empties the seats.
         let taken = !self.seats.is_empty();
         let due = match self.state {
             // Nobody has come back yet: the client has the time that it was told.

@@ -61,6 +61,7 @@ impl AccessPolicy {
         let first = |effect: RuleEffect, name: &str| {
             let item = ItemFacts { name, ..*item };
             let rules = self.rules_of(&fitting).map(|fitting| fitting.rule);
+            // The first in the order of the configuration is named, though others may say the same.
             rules.filter(|rule| rule.effect == effect && rule.to.include(right)).find(|rule| rule.covers(&item))
         };
         let by = match (allowed, first(RuleEffect::Deny, item.name)) {

@@ -17,6 +17,7 @@ impl Glob {
         let head = pieces.next().unwrap_or_default().into();
         let mut rest: Vec<Box<str>> = pieces.map(Box::from).collect();
         let tail = rest.pop();
+        // Two stars in a row mean what one does.
         rest.retain(|piece| !piece.is_empty());
         Self { head, middle: rest.into(), tail }
     }

@@ -56,6 +56,7 @@ impl fmt::Display for ItemPattern {
 /// A URI in its plainest spelling: without escapes, dots and doubled slashes, its scheme and host in small letters. `None` where it is
 /// written so already.
 pub(super) fn plain_uri(uri: &str) -> Option<String> {
+    // Once, as a server does: `%252e` means the text `%2e` there, and no dot.
     let decoded = decoded(uri);
     let (scheme, rest) = decoded.split_once(':').unwrap_or(("", &decoded));
     let scheme = scheme.to_ascii_lowercase();
@@ -73,6 +74,7 @@ pub(super) fn plain_uri(uri: &str) -> Option<String> {
     for (place, segment) in path.split('/').enumerate() {
         match segment {
             "." | ".." => {
+                // The first segment is what stands before the first slash: nothing leads above it.
                 if segment == ".." && segments.len() > 1 {
                     segments.pop();
                 }

@@ -50,6 +50,7 @@ impl Rights {
     /// The same, where using it needs a scope that the token lacks.
     #[must_use]
     pub(super) fn lacking_scope(self) -> Self {
+        // Where it may not be used at all, a scope would not help.
         if self.0 & Self::USE.0 == 0 { self } else { Self(self.0 | Self::LACKING) }
     }
 

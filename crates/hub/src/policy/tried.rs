@@ -26,6 +26,7 @@ impl TriedRule {
         let place = match verdict.by {
             _ if verdict.allowed => return None,
             Decider::Rule(rule) | Decider::RuleOfSpelling(rule) | Decider::Scope(rule) => {
+                // By address: the verdict borrows the rule out of this very list.
                 rules.iter().position(|known| std::ptr::eq(known, rule)).unwrap_or(rules.len())
             }
             Decider::Default => rules.len(),

@@ -61,6 +61,7 @@ pub enum DueRefresh {
 impl RefreshSchedule {
     /// `poll` zero: lists are never polled, only retried after a failure.
     pub fn new(poll: Duration, now: Instant) -> Self {
+        // Due at once, but the first listing of the link comes before that and moves it.
         Self { poll, due: [now; 4], fresh_until: [None; 4], failed: Vec::new(), retry: now, pause: FIRST_RETRY }
     }
 

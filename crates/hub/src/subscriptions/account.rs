@@ -39,6 +39,7 @@ impl SeatAccount {
 impl SubscriptionTable {
     /// From now on, what this follower follows counts on this account, until it follows nothing.
     pub fn charge(&mut self, follower: FollowerId, account: &Arc<SeatAccount>) {
+        // The first one stays: seats have to be given back to the account on which they were taken.
         self.accounts.entry(follower).or_insert_with(|| Arc::clone(account));
     }
 
@@ -52,6 +53,7 @@ impl SubscriptionTable {
     pub(super) fn seat_taken(&mut self, follower: FollowerId) {
         self.seats += 1;
         if let Some(account) = self.accounts.get(&follower) {
+            // Relaxed: only the table writes it, under its lock. Others read it to show it.
             account.used.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -142,6 +142,7 @@ impl SubscriptionTable {
                 Some(dirty) => dirty.changed.merge(&pending.changed),
                 None => {
                     seat.dirty = Some(UntoldChanges { since: pending.first, changed: pending.changed.clone() });
+                    // Behind a gate that is not open it stays marked, and `acked` wakes its follower.
                     if seat.gate == FollowerGate::Open {
                         open.push(*follower);
                     }

@@ -83,6 +83,7 @@ impl SubscriptionTable {
         let followed =
             place.filter(|id| self.resources.get(id).is_some_and(|place| place.seats.contains_key(&session)));
         if let Some(id) = followed {
+            // A copy: answering a request takes it out of the set.
             let requests = self.followers.get(&session).map(|follower| follower.requests.clone()).unwrap_or_default();
             for request in requests {
                 let Some(entry) = self.requests.get_mut(&request) else { continue };
@@ -127,6 +128,7 @@ impl SubscriptionTable {
                 self.emptied(id, now);
             }
         }
+        // After the seats, which were given back to it.
         self.accounts.remove(&follower);
         self.finish(now)
     }
@@ -144,6 +146,7 @@ impl SubscriptionTable {
         // Before the seat is made: a resource that lingers is active again from here, and needs no question to its
         // server.
         let agreed = self.revive(id);
+        // It is sent at the end of the event: by then the seat without which it is not wanted is there.
         self.learn(id);
         let (Some(resource), Some(entry)) = (self.resources.get_mut(&id), self.requests.get_mut(&request)) else {
             return;

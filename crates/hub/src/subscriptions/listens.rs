@@ -174,6 +174,7 @@ impl SubscriptionTable {
             match resource.state {
                 ResourceState::Subscribing(None) => resource.state = ResourceState::Subscribing(Some(ticket)),
                 ResourceState::Active | ResourceState::Lingering => {}
+                // What was refused has a timer of its own, if it is asked for again at all.
                 _ => continue,
             }
             asked.insert(resource.address.uri.clone());

@@ -102,6 +102,7 @@ impl SubscriptionTable {
             if self.resources.get(&id).is_some_and(|resource| resource.seats.is_empty()) {
                 self.forget(id);
             }
+            // Of what was just forgotten nothing is noted.
             self.note(id, None, now);
         }
         self.finish(now)

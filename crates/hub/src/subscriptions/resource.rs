@@ -72,6 +72,7 @@ impl ChangedUris {
     pub(super) fn merge(&mut self, other: &Self) {
         self.whole |= other.whole;
         for child in &other.children {
+            // One by one: the bound holds for both together.
             self.add(Some(child));
         }
     }

@@ -62,6 +62,7 @@ impl CatalogueSnapshot {
     }
 
     fn part_alone(&self, server: &str) -> Self {
+        // A configured server may have the name of a built-in one, which nobody can ask for alone.
         let place = self.offers.iter().position(|offer| *offer.name == *server && !offer.built_in);
         let of = place.map(|place| &self.rendered[place]);
         // The tables have what may be used and is not seen, too: whether it may is asked of the limits.

@@ -65,6 +65,7 @@ impl RenderedOffer {
         let fitting = policy.about_server(fitting, &self.offer.name);
         // Held while it is made, so that it is made once.
         let mut screens = self.screens.0.lock();
+        // By number and not by address: another policy may lie where one lay that is gone.
         if screens.policy != policy.number() {
             *screens = ScreensOfPolicy { policy: policy.number(), known: Vec::new() };
         }
@@ -103,6 +104,7 @@ impl RenderedOffer {
     fn without_unseen(self: &Arc<Self>, rights: &[Box<[Rights]>; 4]) -> Self {
         let sees = |kind: ListKind, place: usize| rights[kind as usize][place].include(Rights::SEE);
         let lists = ListKind::ALL.map(|kind| {
+            // `screened` asks in the order of the sorted items, so counting gives their places.
             let mut places = 0..;
             self.offer.list(kind).screened(|_| match places.next().is_some_and(|place| sees(kind, place)) {
                 true => ScreenedItem::Keep,
@@ -154,6 +156,7 @@ impl ScreenSource {
 
 impl PolicyScreen {
     fn rights(&self, kind: ListKind, place: usize) -> Rights {
+        // No rights at a place that is not there: what is not known is not permitted.
         self.rights[kind as usize].get(place).copied().unwrap_or_default()
     }
 }
@@ -360,6 +363,7 @@ impl OfferSegment {
         let kept = (0..self.len()).filter_map(|at| Some((at, places.get(self.items[at] as usize).copied()??)));
         Self::joined(
             server,
+            // The hashes of the items are those of everybody's list: nothing is hashed again but the whole.
             kept.map(|(at, place)| (place, self.digests[at], &self.text()[self.start(at)..self.ends[at]])),
         )
     }

@@ -84,6 +84,7 @@ impl CatalogueSnapshot {
                 *of = Arc::new(of.renamed(&again, &[]));
             }
         }
+        // Also where no name is short: that there is a table tells a shaped catalogue from others.
         Self { short_names: Some(ShortNames(short)), ..self.showing(rendered) }
     }
 
@@ -105,6 +106,7 @@ impl CatalogueSnapshot {
                 if !is_taken(&free, short) {
                     break;
                 }
+                // Always another one: whole names that fit were passed over above.
                 let Some(next) = short_name(full.as_str(), budget, attempt) else { break };
                 free = next;
             }

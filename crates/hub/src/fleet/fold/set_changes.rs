@@ -68,12 +68,14 @@ impl FleetState {
         let wanted: Vec<PlacedServer> =
             servers.iter().filter(|planned| !is_off(&planned.name, true)).cloned().collect();
         let stays = |name: &FleetServerName| wanted.iter().any(|planned| planned.name == *name);
+        // What was added at run time does not go because a file does not name it.
         self.servers.retain(|name, server| !server.from_file || stays(name));
         for planned in &wanted {
             match self.servers.get_mut(&planned.name) {
                 // Same definition: a new file is no reason to start it again.
                 Some(known) if known.planned.definition == planned.definition => {
                     known.planned = planned.clone();
+                    // One that was added and now stands in the file goes with the file from here on.
                     known.from_file = true;
                 }
                 _ => {
