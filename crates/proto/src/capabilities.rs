@@ -188,6 +188,7 @@ pub fn declares(capabilities: &Value, name: &str) -> bool {
 /// The single stdio client's own capabilities, as a legacy server of another revision may be told them.
 pub fn of_client(capabilities: &Value, client: Era, server: Revision) -> Value {
     let mut out = Map::new();
+    // By name: whatever else a newer client declares means nothing to a server of the old era.
     for name in ["roots", "sampling", "elicitation", "experimental", "extensions"] {
         if let Some(value) = capabilities.get(name) {
             out.insert(name.to_owned(), value.clone());

@@ -68,6 +68,7 @@ impl ContentView<'_> {
             }
             _ => {}
         }
+        // `lastModified` came with this revision.
         if self.hides(Revision::V2025_06_18)
             && let Some(annotations) = get(bytes, span, "annotations")
         {

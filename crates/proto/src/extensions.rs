@@ -115,6 +115,7 @@ fn keep_known(settings: &mut Value) {
 
 fn add_directories(first: &mut Value, further: &Value) {
     if let (Some(first), Some(further)) = (first.as_object_mut(), further.as_object()) {
+        // `keep_known` has left nothing but a yes, so a later server only adds and never takes away.
         first.extend(further.clone());
     }
 }

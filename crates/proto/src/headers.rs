@@ -124,6 +124,7 @@ fn parameter(schema: &[u8], at: ByteSpan, value: ByteSpan, path: &[String]) -> R
     if name.is_empty() || !name.bytes().all(token) {
         return Err(AnnotationFault::Name(name));
     }
+    // On the schema itself, which is no parameter.
     if path.is_empty() {
         return Err(AnnotationFault::Place);
     }

@@ -66,6 +66,7 @@ impl ItemView<'_> {
     fn strip_for_early(&self, item: &[u8], edit: &mut ObjectEdit<'_>, patch: &mut Patch) {
         // Copied before it is removed: it may have to move into the annotations below.
         let title = edit.get("title").map(|at| Bytes::copy_from_slice(at.of(item)));
+        // Both came with 2025-06-18.
         edit.remove("title").remove("outputSchema");
         if self.kind == ListKind::Prompts {
             for argument in edit.get("arguments").into_iter().flat_map(|at| elements(item, at)) {

@@ -292,6 +292,7 @@ fn authored_members(requester: &RequestingClient<'_>, revision: Revision) -> Vec
 fn object(members: Vec<(&'static str, Bytes)>) -> String {
     let members: Vec<String> = members
         .into_iter()
+        // Values are JSON that was read before or is made here, so nothing is lost by the conversion.
         .map(|(key, value)| format!("{}:{}", encode_string(key), String::from_utf8_lossy(&value)))
         .collect();
     format!("{{{}}}", members.join(","))

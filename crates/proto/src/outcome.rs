@@ -133,6 +133,7 @@ fn translate_result(
     match (reader.from, result_type.as_deref()) {
         (Era::Legacy, _) | (Era::Modern, None | Some("complete")) => {}
         (Era::Modern, Some("task")) if reader.method == Method::ToolsCall && reader.era() == Era::Modern => {
+            // No content is looked at: a task that was just made has none.
             edit_tasks(bytes, &mut edit, reader, &mut patch);
             edit_meta(frame, &edit, reader, &mut patch);
             edit.finish(&mut patch);
@@ -227,6 +228,7 @@ fn input_required(
     mut patch: Patch,
 ) -> ClientAnswer {
     let bytes = frame.bytes();
+    // What a method of an extension may do only its two ends know.
     let may = reader.method.may_require_input() || (reader.verbatim && reader.method == Method::Other);
     // The dialogue of several rounds does not exist in that era, so the client could not go on.
     if reader.era() == Era::Legacy || !may {
@@ -365,6 +367,7 @@ fn strip_structured(bytes: &[u8], edit: &mut ObjectEdit<'_>, reader: &AnswerRead
             let comma = if blocks.peek().is_some() { "," } else { "" };
             // A server that followed the rules has put the same as text there already.
             if !blocks.any(is_text) && bytes.get(content.start) == Some(&b'[') {
+                // Put in and not set as a whole: blocks of this list may be patched as well.
                 patch.insert(content.start + 1, format!("{block}{comma}"));
             }
         }

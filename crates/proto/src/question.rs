@@ -77,6 +77,7 @@ impl Unable {
             "sampling" => json!({ "sampling": {} }),
             "sampling.tools" => json!({ "sampling": { "tools": {} } }),
             "roots" => json!({ "roots": {} }),
+            // The rest are forms, or what no capability stands for.
             _ => json!({ "elicitation": { "form": {} } }),
         }
     }
@@ -157,6 +158,7 @@ pub fn declared_to_modern(capabilities: &Value, revision: Revision) -> Vec<u8> {
     }
     let declared = capabilities.get("extensions").and_then(Value::as_object).into_iter().flatten();
     let carried: Map<String, Value> = declared
+        // By the era of the session: tasks, which are an extension of the new one, mean nothing in it.
         .filter(|(id, _)| extensions::is_carried(id, Era::Legacy))
         .map(|(id, is)| (id.clone(), is.clone()))
         .collect();
@@ -195,6 +197,7 @@ fn worded(
                 Some(minted) if revision.has_url_elicitation() => {
                     edit.set("elicitationId", encode_string(minted));
                 }
+                // A form, or a question of a legacy server, which has given the id itself.
                 _ if revision.has_url_elicitation() => {}
                 _ if by_url => return Err(URLS),
                 _ => {

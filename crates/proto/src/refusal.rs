@@ -246,6 +246,7 @@ impl RequestRefusal {
             Self::UnknownMethod(_) | Self::Unroutable { .. } => code::METHOD_NOT_FOUND,
             Self::OverLimit { .. } => code::TOO_MANY_REQUESTS,
             Self::InsufficientScope { .. } => code::INSUFFICIENT_SCOPE,
+            // The modern era has no code of its own for it, and gets that of a wrong parameter below.
             Self::UnknownResource(_) if era == Era::Legacy => code::RESOURCE_NOT_FOUND,
             Self::InvalidParams(_)
             | Self::UnknownTool(_)

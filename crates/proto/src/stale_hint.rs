@@ -9,6 +9,7 @@ use crate::meta;
 /// content, which a client may check against what the text says.
 pub fn with_hint(answer: &Bytes, commit: u64) -> Option<Bytes> {
     let result = get(answer, ByteSpan::new(0, answer.len()), "result").filter(|at| is_object(answer, *at))?;
+    // Whatever is no plain no counts as an error, so that the result stays what its server said.
     let is_error = get(answer, result, "isError").is_some_and(|at| at.of(answer) != b"false");
     let is_structured = get(answer, result, "structuredContent").is_some();
     let kind = get(answer, result, "resultType").and_then(|at| string_at(answer, at));

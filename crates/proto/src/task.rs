@@ -131,6 +131,7 @@ impl TaskFacts {
             raw.parse().ok().or_else(|| raw.parse::<f64>().ok().filter(|n| *n >= 0.0).map(|n| n as u64))
         };
         let (created, updated): (Option<Box<str>>, Option<Box<str>>) = (text("createdAt"), text("lastUpdatedAt"));
+        // Each stands in for the other: a client may refuse a task that lacks one.
         let created = created.or_else(|| updated.clone()).unwrap_or_else(|| UNKNOWN_TIME.into());
         Some(Self {
             id: text("taskId")?,

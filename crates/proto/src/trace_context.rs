@@ -27,6 +27,7 @@ impl TraceParent {
         let is_whole = if version == 0 { rest.is_empty() } else { rest.is_empty() || rest.starts_with('-') };
         let (trace, span, [flags]) = (hex(trace)?, hex(span)?, hex(flags)?);
         let is_valid = parts.next().is_none() && version != 0xff && is_whole && trace != [0; 16] && span != [0; 8];
+        // Of the flags version 00 knows this one; the others are written as zero, as the standard asks.
         is_valid.then_some(Self { trace, span, sampled: flags & 1 == 1 })
     }
 }

@@ -50,6 +50,7 @@ impl UriMap {
     pub fn by_prefix<'u>(&self, uri: &'u str) -> Option<Cow<'u, str>> {
         match self {
             Self::Transparent => None,
+            // Only before the own scheme: `prefix+https:` may be a URI that the server itself has.
             Self::Bare(prefix) => after(uri, prefix, '+').filter(|uri| is_own(uri)).map(Cow::from),
             Self::Prefix(_) => self.inward(uri),
         }
@@ -107,6 +108,7 @@ fn may_hold_own(message: &[u8]) -> bool {
     memchr::memchr2_iter(b':', b'\\', message).any(|at| match message[at] {
         // In a message most colons follow a quote: its last letter alone tells nearly all of them from the scheme.
         b':' => {
+            // It wraps where too little stands before the colon, and a range that begins so far out is none.
             let before = message[..at].get(at.wrapping_sub(scheme.len())..).unwrap_or_default();
             before.last().map(u8::to_ascii_lowercase) == scheme.last().copied() && before.eq_ignore_ascii_case(scheme)
         }
