@@ -51,6 +51,7 @@ impl AuditClock {
 
     /// The time of a moment, in milliseconds since 1970.
     fn millis(&self, moment: Instant) -> i64 {
+        // What came after the clock was read has the time of the clock.
         let ago = self.moment.saturating_duration_since(moment).as_millis();
         self.millis - i64::try_from(ago).unwrap_or_default()
     }
@@ -274,10 +275,12 @@ impl<M: Default> AuditWriter<M> {
         let opened = AuditStorage::new(store).and_then(|storage| Ok((storage.last()?, storage)));
         let storage = match opened {
             Ok((last, storage)) => {
+                // Before it is told that the log is open: whoever hears that looks for the storage.
                 let storage = self.shared.storage.get_or_init(|| storage).clone();
                 self.shared.progress.send_replace(AuditProgress::Open(last));
                 storage
             }
+            // Dropping `self` closes the log, so that readers are told and do not wait.
             Err(error) => return tracing::error!(%error, "the audit log can not be opened; nothing is recorded"),
         };
         self.shared.gauge.is_written_here();
@@ -333,6 +336,7 @@ impl<M: Default> AuditWriter<M> {
     /// Takes what waits, in the order in which it happened; tells whether there may be more.
     fn drain(&mut self, batch: &mut AuditBatch) -> bool {
         let mut clock = AuditClock::now();
+        // Not before all were read: the exchange clears what is left in them.
         if self.taken.iter().all(|lane| lane.moment().is_none()) {
             self.lanes.exchange(&mut self.taken);
         }
@@ -349,6 +353,8 @@ impl<M: Default> AuditWriter<M> {
 
     /// Writes a batch. What could not be written is counted as lost.
     fn write(&mut self, storage: &AuditStorage, mut batch: AuditBatch, asked: &mut WriterRequests) {
+        // Taken out at once, so that what is lost during the write belongs to the next gap. It is given back if the
+        // write fails.
         let lost = self.shared.gauge.dropped.swap(0, Ordering::Relaxed);
         let mut clock = AuditClock::now();
         let now = clock.millis;

@@ -93,6 +93,7 @@ impl<M: Default> AuditLanes<M> {
 
     /// The lane of this thread.
     fn own(&self) -> &Lock<AuditLane<M>> {
+        // One row for all logs of the process: it only spreads threads over lanes.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static OWN: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % LANES));
         &self.lanes[OWN.get()]
@@ -136,6 +137,7 @@ impl<M: Default> AuditLane<M> {
             return false;
         }
         let (begin, moment) = (self.buffer.members.len(), entry.moment());
+        // Written before it is known whether there is room: only then it is known how long it is.
         entry.write(&mut self.memo, &mut self.buffer.members);
         let end = self.buffer.members.len();
         let weight = end - begin + ENTRY;
@@ -162,6 +164,7 @@ impl LaneBuffer {
         let end = self.entries.get(self.read)?.1;
         let begin = self.read.checked_sub(1).map_or(0, |before| self.entries[before].1);
         self.read += 1;
+        // Given back here and not after the write: what was read is in a batch, which has a bound of its own.
         gauge.waiting.fetch_sub(end - begin + ENTRY, Ordering::Relaxed);
         Some(&self.members[begin..end])
     }

@@ -61,6 +61,7 @@ impl AuditSinks {
         let time = Zoned::now().strftime("%b %e %H:%M:%S").to_string();
         let head = format!("<{PRIORITY}>{time} tidings[{}]: ", std::process::id());
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            // The first line that is not taken ends it, and those after it are missing there, too.
             socket.send(&[head.as_bytes(), line].concat())?;
         }
         Ok(())

@@ -169,6 +169,7 @@ impl Seal {
             let content = (log.content)(&write)?;
             let mut seal = match found {
                 None if is_new => Self::first(log, &content),
+                // A key that was there before has sealed both logs: what is missing was taken away.
                 _ => Self::broken(log.name, &content),
             };
             seal.sign(log.name, Some(key));
@@ -178,6 +179,7 @@ impl Seal {
         if made {
             write.commit()?
         } else {
+            // Nothing was changed, so no sync of the disk is waited for.
             write.abort()?
         }
         Ok(())
@@ -259,6 +261,7 @@ impl Seal {
         use redb::ReadableTable as _;
         let table = write.open_table(SEALS)?;
         let json = table.get(log)?.map(|json| json.value().to_vec());
+        // One that can not be read counts as none, and so as tampered with where there is a key.
         Ok(json.and_then(|json| serde_json::from_slice(&json).ok()))
     }
 

@@ -37,6 +37,7 @@ impl ChainKey {
                 let mut seed = [0; 32];
                 SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("no random numbers"))?;
                 write_whole(directory, &fresh, hex(&seed).as_bytes())?;
+                // Read back from the file: what signs has to be what the next process will find.
                 Self::read(&fresh)?.ok_or_else(|| io::Error::other("the key that was written is not there"))?
             }
         };
@@ -51,6 +52,7 @@ impl ChainKey {
         let mut text = String::new();
         let opened = OpenOptions::new().read(true).open(path);
         let naming = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        // A key has 64 digits. Whatever else the file may be, it is not read as a whole.
         match opened.and_then(|file| file.take(1 << 10).read_to_string(&mut text)) {
             // An empty file was left by a disk that was full, and has signed nothing.
             Ok(0) => return Ok(None),

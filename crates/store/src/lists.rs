@@ -351,6 +351,7 @@ fn forget<K: KnownLists>(
         let names = Names { removed, ..Names::default() };
         batch.records.extend(names.record(time, &owner, kind, while_down));
     }
+    // No step for what each item said: `definitions.rs` ends all of it by this one.
     batch.step(ListStep::Forget(owner));
     Ok(())
 }

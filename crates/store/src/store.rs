@@ -110,6 +110,7 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
+        // Not made where it is gone meanwhile: a look must leave no file behind.
         let database = open(&path, false)?;
         let mut store = Self { is_look: true, ..Self::of(DatabaseSlot::new(path, database)) };
         match ChainKey::of(directory) {

@@ -119,6 +119,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
             for block in blocks.range(0..)? {
                 let (first, block) = block?;
                 for link in ChainLink::of_lines(first.value(), block.value().2) {
+                    // Before the checkpoint itself is taken: it names the end of the link before it.
                     let before = audit.at;
                     audit.take(&link);
                     // A checkpoint is a link by itself.
@@ -149,6 +150,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
     }
     let mut given: Vec<&Checkpoint> = given.iter().collect();
     given.sort_by_key(|checkpoint| std::cmp::Reverse((checkpoint.audit.seq, checkpoint.changes.seq)));
+    // Those of the log itself are counted by now. Whoever brought some wants to know of theirs.
     let before = report.checkpoints;
     for checkpoint in &given {
         report.is_signed(checkpoint, "that was given, of", key);
@@ -337,6 +339,7 @@ impl ChainWalk {
         }
         self.report.records += link.count;
         self.at = seen;
+        // Only the last of a link: a checkpoint can name no record in the middle of one.
         if (self.remembers)(seen.last) {
             self.hashes.insert(seen.last, seen.hash);
         }

@@ -142,6 +142,7 @@ fn append(
     let last = {
         let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut blocks = write.open_table(BLOCKS)?;
+        // In the same transaction: a checkpoint names no change that is not on disk.
         let changes = Seal::read_for_write(&write, changes::LOG)?.map_or_else(ChainPlace::start, |seal| seal.to);
         let mut block = OpenBlock { start: 0, count: 0, time: 0, before: seal.to.clone() };
         let mut begin = 0;
@@ -193,9 +194,11 @@ fn compact(seal: &mut Seal, first: u64, block: &[u8]) {
     for link in ChainLink::of_lines(first, block) {
         let before = (seal.from.seq + 1, Some(seal.from.hash()));
         is_ours &= link.head().is_some_and(|head| (head.seq, head.prev) == before) && link.first == before.0;
+        // What stands beyond the end was put there by somebody else, and must not become the beginning.
         if link.last() <= seal.to.seq {
             seal.from = ChainPlace::new(link.last(), link.hash());
         }
+        // Rows that somebody put in were never counted.
         seal.count = seal.count.saturating_sub(link.count);
     }
     seal.bytes = seal.bytes.saturating_sub(block.len() as u64);
@@ -238,6 +241,7 @@ impl OpenBlock {
         written.push(b',');
         members(written);
         written.extend_from_slice(b"}\n");
+        // Clocks can be set back, and a reader passes over a row by the newest time in it.
         self.time = self.time.max(time);
     }
 
@@ -248,6 +252,7 @@ impl OpenBlock {
         written: &[u8],
     ) -> Result<Self, redb::Error> {
         let lines = &written[self.start..];
+        // Nothing was put into it since the last row, as before a checkpoint that comes alone.
         let Some(text) = lines.strip_suffix(b"\n") else { return Ok(self) };
         let link = ChainLink { first: self.before.seq + 1, count: self.count, text };
         blocks.insert(link.first, (self.time, self.count, lines))?;

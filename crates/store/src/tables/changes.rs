@@ -161,6 +161,7 @@ impl ChangeRowStorage {
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
         match self {
             Self::Memory(memory) => {
+                // Without the steps: what is known of lists is for the next process, which sees nothing of this memory.
                 lock(memory).append(new, limits, expired);
                 Ok(())
             }
@@ -278,6 +279,7 @@ fn append(
                 break;
             }
             rows.remove(seq)?;
+            // Rows that somebody put in were never counted.
             seal.count = seal.count.saturating_sub(1);
             seal.bytes = seal.bytes.saturating_sub(size);
             let is_ours = match seq.cmp(&seal.from.seq) {

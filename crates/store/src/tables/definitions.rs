@@ -162,6 +162,7 @@ impl DefinitionShelf<'_> {
             if server != owner.server || built_in != owner.built_in {
                 break;
             }
+            // The states of one item stand in a row.
             if items.last().is_none_or(|(of, last)| of != kind || last != name) {
                 items.push((kind.to_owned(), name.to_owned()));
             }
@@ -235,6 +236,7 @@ pub(super) fn history(database: &Database, place: ItemPlace<'_>) -> Result<Vec<D
     let mut found = Vec::new();
     for row in states.range(place.at(0)..=place.at(u64::MAX))?.rev().take(MOST_STATES) {
         let (key, digest) = row?;
+        // An empty text is no hash, and stands for an item that was gone.
         found.push(DefinitionState { since: key.value().4, digest: digest.value().try_into().ok() });
     }
     Ok(found)
@@ -248,6 +250,7 @@ pub(super) fn items_at(database: &Database, kind: &str, at: u64) -> Result<Vec<D
         Err(error) => return absent(error, Vec::new()),
     };
     let mut found: Vec<DefinedItem> = Vec::new();
+    // A walk over all of them: the time comes last in the key.
     for row in states.iter()? {
         let (key, digest) = row?;
         let (server, built_in, of, name, since) = key.value();

@@ -147,6 +147,7 @@ fn read(database: &Database, registry: &str) -> Result<RegistryCopy, redb::Error
         Err(TableError::TableDoesNotExist(_)) => return Ok(RegistryCopy::default()),
         Err(error) => return Err(error.into()),
     };
+    // It is there: one transaction makes both tables.
     let table = read.open_table(ITEMS)?;
     let mut items = BTreeMap::new();
     for row in table.range((registry, "")..)? {
@@ -166,6 +167,7 @@ fn keep(database: &Database, registry: &str, step: &CopyStep) -> Result<(), redb
     {
         let mut table = write.open_table(ITEMS)?;
         if step.is_whole {
+            // There is no last name to end the range with, so what belongs to other registries is walked and kept.
             table.retain_in((registry, "").., |(of, name), _| of != registry || step.items.contains_key(name))?;
         }
         for (name, item) in &step.items {

@@ -118,6 +118,7 @@ impl VaultTable {
     fn seal(&self, kind: &str, name: &str, secret: &[u8]) -> Result<Vec<u8>, VaultError> {
         let no_random = |_| VaultError::Store("the system has no random numbers".into());
         let mut nonce = [0; NONCE_LEN];
+        // At random: a vault is written so rarely that none comes twice under its key.
         SystemRandom::new().fill(&mut nonce).map_err(no_random)?;
         let mut sealed = secret.to_vec();
         let unique = Nonce::assume_unique_for_key(nonce);
@@ -141,6 +142,7 @@ impl fmt::Debug for VaultTable {
 }
 
 fn place(kind: &str, name: &str) -> Vec<u8> {
+    // The zero keeps `a` with `bc` from being the place of `ab` with `c`.
     [kind.as_bytes(), &[0], name.as_bytes()].concat()
 }
 
