@@ -131,6 +131,7 @@ impl BusArrivals {
     /// The next; `None` once the bus is closed.
     pub async fn next(&mut self) -> Option<BusArrival> {
         let (arrival, size) = self.receiver.recv().await?;
+        // Relaxed: the number bounds memory and orders nothing.
         self.waiting.fetch_sub(size, Ordering::Relaxed);
         Some(arrival)
     }
@@ -152,6 +153,8 @@ impl ArrivalQueue {
 
     /// Whether there was room.
     pub(crate) fn push(&self, arrival: BusArrival, size: usize) -> bool {
+        // Added before it is compared: those who push at the same moment see each other, so the bound holds without
+        // a lock.
         if self.waiting.fetch_add(size, Ordering::Relaxed) + size <= WAITING_BYTES
             && self.sender.try_send((arrival, size)).is_ok()
         {

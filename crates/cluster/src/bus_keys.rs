@@ -43,6 +43,7 @@ impl BusKeys {
         let names = blake3::derive_key("tidings 2026 cluster bus names", last.as_ref());
         let keys = secrets.iter().map(|secret| {
             let seal = blake3::derive_key("tidings 2026 cluster bus seal", secret.as_ref());
+            // Derived apart: it stands in clear before each message, and tells nothing of the key.
             let id = blake3::derive_key("tidings 2026 cluster bus key id", secret.as_ref());
             BusKey { id: [id[0], id[1], id[2], id[3]], seal }
         });
@@ -51,16 +52,20 @@ impl BusKeys {
 
     /// What stands on the bus in the place of a name: a word of one token, the same on every replica.
     pub(crate) fn hide(&self, name: &[u8]) -> String {
+        // 128 bits tell names apart, and subjects stay short.
         blake3::keyed_hash(&self.names, name).to_hex()[..32].to_owned()
     }
 
     /// Seals a message for one place: it can not be opened as one of another.
     pub(crate) fn seal(&self, place: &str, message: &[u8]) -> Vec<u8> {
+        // There is one: `derive` takes no empty list.
         let key = &self.keys[0];
         let mut salt = [0; SALT];
         // Without randomness nothing on this machine is safe, and there is nothing to do about it.
         getrandom::fill(&mut salt).expect("the system gives random bytes");
         let mut sealed = Vec::with_capacity(OVERHEAD + message.len());
+        // Neither id nor salt is under the tag: one that is changed leads to another key or to none, which opens
+        // nothing.
         sealed.extend_from_slice(&key.id);
         sealed.extend_from_slice(&salt);
         sealed.extend_from_slice(message);
@@ -90,6 +95,7 @@ fn message_key(key: &BusKey, salt: &[u8]) -> LessSafeKey {
 }
 
 fn nonce() -> Nonce {
+    // Always the same, because each key seals one message.
     Nonce::assume_unique_for_key([0; 12])
 }
 

@@ -123,6 +123,7 @@ impl NatsBus {
             end: CancellationToken::new(),
         };
         bus.listen(&queue).await?;
+        // All listeners are there, and waiting for a tracker ends only when it takes no more.
         bus.tasks.close();
         Ok((bus, arrivals))
     }
@@ -141,6 +142,7 @@ impl NatsBus {
 
 impl Drop for NatsBus {
     fn drop(&mut self) {
+        // Nobody waits here: each task ends by itself, and with it its subscription.
         self.end.cancel();
     }
 }

@@ -24,9 +24,11 @@ fn carried(frame: &mut FleetFrame) -> Option<&mut Vec<u8>> {
 
 /// Writes a frame, with its sender.
 pub(crate) fn write_frame(from: &ReplicaId, exchange: &ExchangeId, mut frame: FleetFrame) -> Vec<u8> {
+    // In JSON each of them would be a number with a comma.
     let bytes = carried(&mut frame).map(std::mem::take).unwrap_or_default();
     let known = serde_json::to_vec(&(from, exchange, &frame)).expect("a frame is JSON");
     let mut written = Vec::with_capacity(4 + known.len() + bytes.len());
+    // It always fits: without the bytes a frame is small.
     written.extend_from_slice(&u32::try_from(known.len()).unwrap_or(u32::MAX).to_le_bytes());
     written.extend_from_slice(&known);
     written.extend_from_slice(&bytes);

@@ -71,6 +71,7 @@ impl NatsDoor {
                 BusError::Refused(format!("an address in `nats` of [cluster] can not be read: {error}"))
             })?;
             let mut url = address.into_inner();
+            // The first login that is found counts: the client shows one to all servers.
             if login == UrlLogin::None {
                 login = login_of(url.username(), url.password());
             }
@@ -101,8 +102,10 @@ impl NatsDoor {
             options = options.credentials(&file).map_err(|error| BusError::Login(error.to_string()))?;
         }
         if let Some(tls) = &self.access.tls {
+            // Also for addresses that do not ask for it: the login must not be sent in clear.
             options = options.require_tls(true);
             if let Some(ca) = &tls.ca {
+                // Read here only to say what is wrong with it; the library reads it for itself.
                 certificates(ca).await?;
                 options = options.add_root_certificates(ca.clone());
             }
@@ -153,6 +156,7 @@ fn not_let_in(error: &ConnectError) -> BusError {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => BusError::Login(text),
         ConnectErrorKind::Tls => BusError::Tls(text),
         // An expired login is worded by the server, and an alert of TLS comes while reading.
+        // Without their first letters, which may be capital ones.
         _ if text.contains("uthenticat") || text.contains("uthoriz") => BusError::Login(text),
         _ if is_tls(error) => BusError::Tls(text),
         _ => BusError::Refused(text),
@@ -163,6 +167,7 @@ fn is_tls(error: &(dyn Error + 'static)) -> bool {
     use async_nats::rustls::Error as TlsError;
     let mut next = Some(error);
     while let Some(error) = next {
+        // What an `io::Error` wraps is not its source, so it is looked for apart.
         let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         if error.is::<TlsError>() || inner.is_some_and(|inner| inner.is::<TlsError>()) {
             return true;

@@ -17,9 +17,11 @@ pub(super) async fn open_stream(context: &Context, names: &NatsNames, copies: us
     let config = Config {
         name: names.blob_stream.clone(),
         subjects: vec![format!("{}.blob.>", names.prefix)],
+        // The subject follows from the content: who writes it again adds nothing.
         max_messages_per_subject: 1,
         max_bytes: BLOB_BYTES,
         discard: DiscardPolicy::New,
+        // Contents never change, so any server that has one may give it.
         allow_direct: true,
         num_replicas: copies,
         ..Config::default()
@@ -38,6 +40,7 @@ impl NatsBus {
             return Err(BusError::NotConnected);
         }
         let hash = BlobHash::of(content);
+        // Of nothing, too, there is one part: the first says how many there are.
         let parts: Vec<&[u8]> = if content.is_empty() { vec![&[]] } else { content.chunks(PART).collect() };
         let count = u32::try_from(parts.len()).map_err(refused)?;
         for (number, part) in parts.iter().enumerate().rev() {
@@ -46,6 +49,7 @@ impl NatsBus {
             let subject = self.part(hash, number);
             let sealed = self.keys.seal(&subject, &message);
             let sent = self.context.publish(subject, sealed.into()).await.map_err(refused)?;
+            // One after the other: the first part may be there only when all the others are.
             sent.await.map_err(refused)?;
         }
         Ok(hash)
@@ -57,6 +61,7 @@ impl NatsBus {
             let Some((_, part)) = self.get_part(hash, number).await? else { return Ok(None) };
             content.extend_from_slice(&part);
         }
+        // Each part is proved by its seal, but not that all are parts of one writing.
         if BlobHash::of(&content) != hash {
             return Err(BusError::Foreign { place: self.part(hash, 0) });
         }

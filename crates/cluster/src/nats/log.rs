@@ -31,6 +31,7 @@ pub(super) async fn open_stream(context: &Context, names: &NatsNames, copies: us
         subjects: vec![names.log()],
         max_age: LOG_AGE,
         max_bytes: LOG_BYTES,
+        // The last part is for the headers, such as the id of the append, which the bus counts in.
         max_message_size: i32::try_from(ENTRY_MOST + OVERHEAD + 1024).unwrap_or(i32::MAX),
         duplicate_window: SAME_APPEND,
         num_replicas: copies,
@@ -60,6 +61,7 @@ impl NatsEntries {
             self.keys.open(&self.place, &message.payload).ok_or_else(|| BusError::Foreign { place: place() })?;
         let entry = serde_json::from_slice(&opened)
             .map_err(|e| BusError::Unreadable { place: place(), fault: e.to_string() })?;
+        // Not before the entry was understood: whoever reads on after an error begins with this one again.
         self.next += 1;
         Ok(LoggedEntry { position, entry, bytes: BlobHash::of(&opened) })
     }
@@ -90,6 +92,7 @@ impl FleetBus for NatsBus {
             Ok(acknowledged) => Ok(acknowledged.sequence),
             Err(error) => Err(match error.kind() {
                 PublishErrorKind::WrongLastSequence => BusError::MovedOn,
+                // The last is how the library calls that nobody answers for the stream, as while a leader is elected.
                 PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe | PublishErrorKind::StreamNotFound => {
                     BusError::NoAnswer
                 }
@@ -113,6 +116,7 @@ impl FleetBus for NatsBus {
         if !self.is_connected() {
             return Err(BusError::NotConnected);
         }
+        // Asked anew each time: what the handle remembers of the stream is as old as the handle.
         let info = self.log.get_info().await.map_err(|_| BusError::NoAnswer)?;
         // A server that stands alone has no cluster, and nobody to hear.
         let majority_heard = match &info.cluster {

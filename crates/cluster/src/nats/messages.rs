@@ -100,6 +100,7 @@ impl NatsBus {
         }
         // Only what this replica's clients wait for has to know that nobody is there.
         let own = exchange.caller == self.me;
+        // Everything that a refusal has to say stands in the subject: it brings nothing else back.
         let refusal = own.then(|| write_refusal(&self.refusals, exchange, &frame));
         let place = self.names.to(&self.keys, to);
         let written = write_frame(&self.me, exchange, frame);
