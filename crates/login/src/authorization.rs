@@ -42,6 +42,8 @@ impl AuthorizationRequest<'_> {
             ("client_id", self.client_id),
             ("redirect_uri", self.redirect),
             ("state", self.state),
+            // The verifier is not a field: the browser's history and the provider's logs see this address, and the
+            // verifier is what makes the code useless to whoever reads it there.
             ("code_challenge", &challenge),
             ("code_challenge_method", "S256"),
         ];
@@ -73,6 +75,7 @@ pub(crate) fn scopes(
     supported: Option<&[String]>,
     provider: &Provider,
 ) -> Vec<String> {
+    // The first that is there counts, and not the union: what the configuration names may be less on purpose.
     let mut scopes = configured.or(challenged).or(supported).unwrap_or_default().to_vec();
     if provider.knows_scope(OFFLINE) && !scopes.iter().any(|scope| scope == OFFLINE) {
         scopes.push(OFFLINE.to_owned());
@@ -110,6 +113,8 @@ pub(crate) fn read_callback(query: &str, provider: &Provider) -> Result<Callback
     // Compared as it is: a spelling that differs is another provider's.
     let is_ours = match has_issuer {
         true => single(&fields, "iss") == Some(provider.issuer.as_str()),
+        // One that says that it always names itself has to (RFC 9207, 2.4): else a callback of another provider passes
+        // by leaving the name out.
         false => !provider.authorization_response_iss_parameter_supported,
     };
     if !is_ours {

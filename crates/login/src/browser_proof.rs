@@ -35,6 +35,7 @@ pub(crate) struct BrowserProofs(Vec<BrowserProof>);
 
 impl BrowserProofs {
     pub(crate) fn insert(&mut self, proof: BrowserProof, now: Instant) {
+        // Only here: nothing else makes the list longer, and `take` looks at the age by itself.
         self.0.retain(|known| now.saturating_duration_since(known.since) < LIFE);
         let is_same = |known: &BrowserProof| known.ticket == proof.ticket;
         let of_ticket = self.0.iter().filter(|known| is_same(known)).count();

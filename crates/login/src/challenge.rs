@@ -25,6 +25,7 @@ impl BearerChallenge {
             }
             let after = after.trim_start();
             // A name with a value belongs to the challenge before it; a word without one begins the next.
+            // `==` is padding of a token68 (RFC 9110, 11.2), and no value.
             match after.strip_prefix('=').filter(|after| !after.starts_with('=')) {
                 Some(value) => {
                     let (value, after) = value_of(value.trim_start());
@@ -33,6 +34,7 @@ impl BearerChallenge {
                     }
                     rest = after.trim_start_matches([',', ' ', '\t']);
                 }
+                // The next challenge begins: a second `Bearer` after it is not looked at.
                 None if found.is_some() => break,
                 None => {
                     if word.eq_ignore_ascii_case("bearer") {
@@ -52,6 +54,7 @@ impl BearerChallenge {
             "resource_metadata" => self.resource_metadata = Some(value),
             "scope" => {
                 let scopes: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+                // An empty list is as good as none: else it would hide what the resource says that it has.
                 self.scopes = (!scopes.is_empty()).then_some(scopes);
             }
             "error" => self.error = Some(value),
@@ -76,6 +79,7 @@ fn value_of(text: &str) -> (String, &str) {
     while let Some((at, c)) = chars.next() {
         match c {
             '"' => return (value, &quoted[at + 1..]),
+            // A quoted pair (RFC 9110, 5.6.4). At the end of the header nothing follows the sign, and nothing is added.
             '\\' => value.extend(chars.next().map(|(_, c)| c)),
             c => value.push(c),
         }
@@ -90,6 +94,7 @@ fn skip_challenge(mut rest: &str) -> &str {
         let (word, after) = token(rest);
         let value = after.trim_start().strip_prefix('=');
         match value {
+            // Also past a token68, whose padding looks like a value that is empty or begins with `=`.
             Some(value) if !word.is_empty() => rest = value_of(value.trim_start_matches('=').trim_start()).1,
             _ => return rest,
         }

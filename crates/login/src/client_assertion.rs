@@ -25,6 +25,8 @@ pub(crate) enum KeyFault {
 /// The statement that this client is who it says, for one provider. `now`: seconds since 1970.
 pub(crate) fn sign(pem: &str, client_id: &str, audience: &str, now: u64) -> Result<String, KeyFault> {
     let key = der(pem).ok_or(KeyFault::NoPem)?;
+    // The issuer is the audience, and not the token endpoint: a provider can name the endpoint of another as its own,
+    // and would be given what opens that one. The number is fresh, because one that comes twice is a replay.
     let claims = json!({
         "iss": client_id, "sub": client_id, "aud": audience, "jti": fresh_secret(), "iat": now, "exp": now + LIFE,
     });
@@ -59,6 +61,7 @@ impl Signer {
         if let Ok(key) = RsaKeyPair::from_pkcs8(key) {
             return Ok(Self::Rsa(Box::new(key)));
         }
+        // Also without the public key inside (version 1), which is what OpenSSL writes.
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(key).map(Box::new).map(Self::Ed).map_err(|_| KeyFault::Unknown)
     }
 

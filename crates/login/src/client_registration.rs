@@ -50,8 +50,11 @@ impl ClientProof {
         let known = provider.token_endpoint_auth_methods_supported.as_deref();
         let has = |proof: Self| known.is_some_and(|known| known.iter().any(|known| known == proof.as_str()));
         match known {
+            // Without a list RFC 8414 assumes `client_secret_basic`. A public client is asked for all the same: then
+            // nothing has to be kept secret.
             None => Self::None,
             Some(_) => {
+                // A key is never asked for: a client that is registered has none, only a configured one.
                 [Self::None, Self::Basic, Self::Post].into_iter().find(|proof| has(*proof)).unwrap_or(Self::None)
             }
         }
@@ -78,6 +81,8 @@ pub(crate) fn registration_request(provider: &Provider, redirect: &str, is_nativ
     if provider.device_authorization_endpoint.is_some() && provider.has_grant(DEVICE_GRANT) {
         grants.push(DEVICE_GRANT);
     }
+    // `web` clients may have no redirect over `http`, and `native` ones no other than loopback (OpenID Connect
+    // Registration 1.0, 2).
     json!({
         "client_name": "Tidings",
         "redirect_uris": [redirect],
@@ -97,6 +102,7 @@ pub(crate) fn registered(provider: &Provider, body: &[u8]) -> Option<OAuthClient
         token_endpoint_auth_method: Option<String>,
     }
     let answer: Registered = serde_json::from_slice(body).ok()?;
+    // What it says, and not what it was asked for: RFC 7591, 3.2.1 lets it register something else.
     let said = answer.token_endpoint_auth_method.as_deref().and_then(ClientProof::named);
     let proof = match (&answer.client_secret, said) {
         (None, _) => ClientProof::None,

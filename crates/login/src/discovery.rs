@@ -136,6 +136,7 @@ impl<'s> Discovery<'s> {
             DiscoveryAnswer::Silent(reason) => self.silent = Some(DiscoveryFault::Silent { url, reason }),
             DiscoveryAnswer::Body(body) => match &self.stage {
                 DiscoveryStage::Resource => {
+                    // What is no such document is as good as none: many servers answer every path with a page.
                     if let Ok(metadata) = serde_json::from_slice(body) {
                         self.described(&url, metadata);
                     }
@@ -160,6 +161,8 @@ impl<'s> Discovery<'s> {
     /// The resource has described itself.
     fn described(&mut self, url: &str, metadata: ResourceMetadata) {
         if let Some(resource) = &metadata.resource {
+            // Else a server could have tokens asked for in the name of another, and use them there (RFC 9728, 3.3 and
+            // 7.3).
             let fits = WebAddress::parse(resource).is_some_and(|found| found.covers(&self.server));
             if !fits {
                 return self.fail(DiscoveryFault::OtherResource { url: url.to_owned(), resource: resource.clone() });
@@ -167,10 +170,12 @@ impl<'s> Discovery<'s> {
         }
         let named = &metadata.authorization_servers;
         let issuer = match &self.settings.issuer {
+            // A server that names nobody leaves it to the configuration.
             Some(issuer) if named.is_empty() || named.contains(issuer) => issuer.clone(),
             Some(issuer) => {
                 return self.fail(DiscoveryFault::NotNamed { issuer: issuer.clone(), named: named.join(", ") });
             }
+            // The first: RFC 9728 leaves the choice to the client, and nothing here tells them apart.
             None => match named.first() {
                 Some(first) => first.clone(),
                 None => return self.fail(DiscoveryFault::NoProvider { url: url.to_owned() }),
@@ -199,6 +204,7 @@ impl<'s> Discovery<'s> {
             return self.fail(DiscoveryFault::OtherIssuer { url, issuer, found });
         }
         if provider.token_endpoint.is_none() {
+            // Of no use without one; the next place may say more.
             return;
         }
         self.found(provider);
@@ -212,6 +218,7 @@ impl<'s> Discovery<'s> {
         let resource = match &self.settings.resource {
             LoginResource::Omitted => None,
             LoginResource::Named(resource) => Some(resource.clone()),
+            // What the resource calls itself, letter by letter: its provider compares it as text.
             LoginResource::Found => Some(self.resource.clone().unwrap_or_else(|| self.server.canonical())),
         };
         let scopes = self.scopes.take();
@@ -240,6 +247,7 @@ impl<'s> Discovery<'s> {
     }
 
     fn look_for_at_the_server(&mut self) {
+        // Not `look_for`, which calls it a fault: a server without TLS has nothing to log in to.
         match self.server.is_safe() {
             true => self.look_for(self.server.origin(), true),
             false => self.finish(DiscoveryStep::Nothing),

@@ -32,7 +32,10 @@ impl GrantRecord {
     pub(crate) fn take(&mut self, tokens: Tokens) {
         self.access = tokens.access;
         self.refresh = tokens.refresh.or(self.refresh.take());
+        // Of the time of day, because it outlives the process, for which an `Instant` means nothing.
         self.expires = tokens.lives.map(|lives| unix_now().saturating_add(lives.as_secs()));
+        // A provider leaves the scopes out where they are those that were asked for (RFC 6749, 5.1), so the last word
+        // stays.
         self.granted = tokens.scopes.or(self.granted.take());
     }
 

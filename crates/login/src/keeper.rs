@@ -101,6 +101,7 @@ impl Keeper {
                     commands.extend(machine.on(GrantEvent::Restored(kept.life(now)), now));
                     record = Some(kept);
                 }
+                // The machine stays open: the server is asked what it wants, and whoever is refused is led to a login.
                 Err(_) => fault = Some("what was saved of it is of another version".to_owned()),
             },
             Err(error) => {
@@ -131,6 +132,7 @@ impl Keeper {
             runs: AtomicBool::new(false),
             over: CancellationToken::new(),
         }));
+        // Before the task: whoever has the keeper asks it for a token at once.
         keeper.use_what_is_ready();
         if busy {
             keeper.ensure_runs();
@@ -152,6 +154,7 @@ impl Keeper {
             match command {
                 GrantCommand::Use(generation) => self.publish(state, generation),
                 GrantCommand::Withdraw => drop(self.0.held.send_replace(None)),
+                // What takes time blocks what stands behind it: a token is used only after it was saved.
                 GrantCommand::Discover | GrantCommand::Renew(_) | GrantCommand::Save => return,
             }
             state.commands.pop_front();
@@ -161,6 +164,7 @@ impl Keeper {
     /// Tells those who wait how it stands. Nobody is woken for what was said before: a thousand calls may be refused with one token, and
     /// each of them comes by here.
     fn say(&self, state: &KeeperState) {
+        // Commands that wait are work that is under way: without this a state would be said that is about to change.
         let now = if state.commands.is_empty() { state.machine.state() } else { GrantState::Busy };
         self.0.told.send_if_modified(|told| std::mem::replace(told, now) != now);
     }
@@ -199,6 +203,8 @@ impl Keeper {
     /// The configuration says something else now.
     pub(crate) fn configure(&self, settings: LoginConfig, is_configured: bool) {
         let mut state = self.0.state.lock();
+        // The record stays: what was granted under other settings is used until it is refused, or until somebody logs
+        // in.
         state.settings = settings;
         state.is_configured = is_configured;
     }
@@ -221,6 +227,8 @@ impl Keeper {
 
     /// Whether nobody but the table of keepers, and its own task, has it.
     pub(crate) fn is_unused(&self) -> bool {
+        // The table has one and the task has one. It is asked under the lock of the table, so nobody can be handed
+        // another meanwhile.
         Arc::strong_count(&self.0) <= 1 + usize::from(self.0.runs.load(Ordering::SeqCst))
     }
 
@@ -239,6 +247,8 @@ impl Keeper {
         });
         match self.settled().await {
             GrantState::Valid(_) => Ok(()),
+            // Another login or a logout came between the two, or the store has not answered for as long as anybody
+            // waits.
             _ => Err("the login was overtaken by another".to_owned()),
         }
     }
@@ -255,6 +265,7 @@ impl Keeper {
         if !matches!(removed, Ok(Ok(()))) {
             tracing::warn!(server = %self.0.name, "the login could not be removed from the store");
         }
+        // Until the token is withdrawn: whoever revokes it next must not have it in use.
         self.settled().await;
         record
     }
@@ -289,6 +300,7 @@ impl Keeper {
             change(&mut state);
             let commands = state.machine.on(event, Instant::now());
             state.commands.extend(commands);
+            // Before the bell: whoever waits in `settled` next must not read the state from before this event.
             self.say(&state);
         }
         self.ensure_runs();
@@ -298,6 +310,7 @@ impl Keeper {
     /// What the machine says, as soon as nothing is under way, or when the time is over.
     async fn settled(&self) -> GrantState {
         let mut told = self.0.told.subscribe();
+        // A time that is over is no fault here: the state is `Busy` then, and its callers have words for that.
         let _ = tokio::time::timeout(PATIENCE, told.wait_for(|state| *state != GrantState::Busy)).await;
         *told.borrow()
     }
@@ -340,6 +353,8 @@ impl Keeper {
     }
 
     fn tell(&self, event: GrantEvent) {
+        // Only the task calls this, and it looks at the commands next: no bell has to ring, and nothing is said before
+        // that.
         let mut state = self.0.state.lock();
         let commands = state.machine.on(event, Instant::now());
         state.commands.extend(commands);

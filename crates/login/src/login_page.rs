@@ -5,7 +5,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 const HEADERS: [(&str, &str); 4] = [
+    // No script and no style from anywhere: what others have worded stands in these pages.
     ("content-security-policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    // The address of the page holds the ticket, and that of the callback the code.
     ("referrer-policy", "no-referrer"),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
@@ -40,6 +42,7 @@ pub(crate) fn with_headers(mut response: Response) -> Response {
 }
 
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    // In all lines: HTTP/2 lets a browser send one header for each cookie (RFC 9113, 8.2.3).
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='))
 }
@@ -56,5 +59,6 @@ pub(crate) fn cookies_with(headers: &HeaderMap, prefix: &str) -> Vec<String> {
 
 /// Text of others in a page.
 pub(crate) fn escape(text: &str) -> String {
+    // The ampersand first: it is part of what the others become.
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }

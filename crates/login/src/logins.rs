@@ -146,6 +146,7 @@ impl Logins {
         let address = WebAddress::parse(url)?;
         let is_configured = settings.is_some();
         let settings = settings.unwrap_or_default();
+        // Held over the reading below: of two who ask at once each would make a keeper, and both would renew.
         let mut keepers = self.0.keepers.lock();
         let is_same = |known: &&ServerKeepers| {
             // A grant for all and those of people are kept apart: where it is the other now, both are looked for anew.
@@ -187,6 +188,8 @@ impl Logins {
         let (KeeperOf::Unread, Some(person)) = (&found, person) else {
             return match found {
                 KeeperOf::Known(keeper) => Ok(keeper),
+                // Can not happen: the shared keeper of a known server is there always, and only a person's may be
+                // unread.
                 KeeperOf::Unread => Err(unknown()),
             };
         };
@@ -219,6 +222,8 @@ impl Logins {
         });
         let made = made.await.map_err(|_| unknown())?;
         let mut keepers = self.0.keepers.lock();
+        // The same keeper, and not the same name: a server that was replaced meanwhile has another address or other
+        // people.
         match keepers.get_mut(server).filter(|now| now.shared.is(&shared)) {
             Some(of_server) => Ok(of_server.put(person, made)),
             None => {
@@ -245,9 +250,12 @@ impl Logins {
             // What is kept of them has to be read to be ended at the provider.
             let _ = self.keeper(server, Some(&person)).await;
         }
+        // Removed before they are ended: whoever asks from here on is told that there is no such server, and makes
+        // none.
         let Some(keepers) = self.0.keepers.lock().remove(server) else { return };
         let keepers: Vec<Keeper> = keepers.all().cloned().collect();
         for keeper in keepers {
+            // Before `end`: a logout is carried out by the task, which `end` stops.
             if let Some(record) = keeper.logged_out().await {
                 keeper.revoke(&record).await;
             }

@@ -49,6 +49,7 @@ impl Provider {
 
     /// Whether it checks the proof that the code comes back to whoever asked for it.
     pub(crate) fn checks_pkce(&self) -> bool {
+        // Without a list there is none: RFC 8414 says so, and a challenge that nobody checks protects nobody.
         self.code_challenge_methods_supported.iter().flatten().any(|method| method == "S256")
     }
 

@@ -69,6 +69,7 @@ impl PendingLogins {
     pub(crate) fn is_unopened(&self, ticket: &str, now: Instant) -> bool {
         self.0.get(ticket).is_some_and(|login| {
             let age = now.saturating_duration_since(login.since);
+            // Half of its life has to be left: a person who is handed the page needs time at the provider, too.
             login.cookie.is_none() && !login.state.is_empty() && age < LIFE / 2
         })
     }
@@ -90,6 +91,7 @@ impl PendingLogins {
         now: Instant,
         may_end: impl FnOnce(&PendingLogin) -> bool,
     ) -> Option<PendingLogin> {
+        // Devices and logins that were taken have an empty state: a query without one must not find them.
         let found = self.0.values_mut().find(|login| login.state == state && !state.is_empty())?;
         if now.saturating_duration_since(found.since) >= LIFE || !may_end(found) {
             return None;
@@ -97,6 +99,7 @@ impl PendingLogins {
         let taken = found.clone();
         // The row stays for whoever waits for its outcome.
         found.state.clear();
+        // Secrets that are used up are not kept until the row goes.
         found.verifier.clear();
         Some(taken)
     }

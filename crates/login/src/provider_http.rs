@@ -64,6 +64,7 @@ impl ProviderHttp {
             Ok(address) => !is_public(address),
             Err(_) if server.is_loopback() => true,
             Err(_) => match tokio::net::lookup_host((server.host(), server.port())).await {
+                // One private address is enough: whoever resolves a name to both is inside.
                 Ok(mut found) => found.any(|address| !is_public(address.ip())),
                 // Looked up by a proxy, most likely, which is for the internet.
                 Err(_) => false,
@@ -86,12 +87,14 @@ impl ProviderHttp {
                 }
             } else if status.is_success() {
                 return Ok(Some(answer.into_body()));
+            // Not the word of a place that has nothing: it may be the one that counts, so it is asked again.
             } else if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
                 return Err(format!("HTTP status {}", status.as_u16()));
             } else {
                 return Ok(None);
             }
         }
+        // A circle, or a chain that is too long, is a place that has nothing.
         Ok(None)
     }
 
@@ -138,9 +141,12 @@ impl ProviderHttp {
     ) -> Result<Response<Bytes>, String> {
         let ProviderMessage { kind, authorization, body, within } = message;
         let address = WebAddress::parse(url).ok_or("it is not an http address")?;
+        // Again, though the discovery looks too: endpoints of a kept grant come by here without a discovery.
         if !address.is_safe() {
             return Err("it is not reached over https".to_owned());
         }
+        // Only what is written as an address is seen here; a name is looked at by the client's resolver, after it was
+        // resolved.
         let is_inside = address.host().parse::<IpAddr>().is_ok_and(|ip| !is_public(ip));
         if reach == ProviderReach::Public && is_inside {
             return Err("it is an address of a private network, and the server is not in one".to_owned());
@@ -172,6 +178,7 @@ impl ProviderHttp {
 fn followed(from: &str, location: Option<&HeaderValue>) -> Option<String> {
     let to = location?.to_str().ok()?;
     let origin = WebAddress::parse(from)?.origin();
+    // Two slashes begin another host (RFC 3986, 4.2).
     let to = if to.starts_with('/') && !to.starts_with("//") { format!("{origin}{to}") } else { to.to_owned() };
     (WebAddress::parse(&to)?.origin() == origin).then_some(to)
 }
@@ -181,6 +188,7 @@ pub(crate) fn retry_after(answer: &Response<Bytes>) -> Option<Duration> {
     let text = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
     match text.trim().parse() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
+        // A date is the other form (RFC 9110, 10.2.3); one that has passed asks for nothing.
         Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
     }
 }

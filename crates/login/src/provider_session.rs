@@ -93,12 +93,15 @@ impl ProviderSession<'_> {
             return Ok(client);
         }
         let document = self.settings.client_metadata_url.as_deref().or(document);
+        // Before a registration: nothing is made at the provider, and nothing has to be kept here.
         if let Some(document) = document.filter(|_| provider.client_id_metadata_document_supported) {
             return Ok(OAuthClient { id: document.to_owned(), secret: None, proof: ClientProof::None });
         }
         let Some(endpoint) = &provider.registration_endpoint else {
             return Err(SessionFault::NoClient(provider.issuer.clone()));
         };
+        // The redirect is part of the name: a client is registered for that one, and the gateway may be reached
+        // elsewhere now.
         let place = client_place(&provider.issuer, redirect);
         if let Some(client) = self.kept_client(&place).await {
             return Ok(client);
@@ -122,6 +125,7 @@ impl ProviderSession<'_> {
         let id = self.settings.client_id.clone()?;
         let secret = self.settings.client_secret.clone();
         let proof = match &secret {
+            // Before the secret: whoever sets a key means it, also where a secret is left over.
             _ if self.settings.client_key.is_some() => ClientProof::Key,
             Some(_) => ClientProof::of_secret(provider),
             None => ClientProof::None,
@@ -163,6 +167,7 @@ impl ProviderSession<'_> {
         let endpoint = endpoint.ok_or_else(|| SessionFault::Lacks(provider.issuer.clone(), "token endpoint"))?;
         let signed = self.signed(provider, client)?;
         let request = token_request(client, proof, scopes, resource, signed.as_deref());
+        // Providers repeat what they were sent in the words of their errors, and those stand in logs and pages.
         let mut secrets: Vec<&str> = client.secret.as_deref().into_iter().chain(signed.as_deref()).collect();
         match proof {
             TokenProof::Code { code, verifier, .. } => secrets.extend([code, verifier]),
@@ -201,6 +206,8 @@ impl ProviderSession<'_> {
         let GrantRecord { provider, client, resource, scopes, .. } = record;
         let resource = resource.as_deref();
         match (&record.refresh, record.by_machine) {
+            // A machine's refresh token is not used (RFC 6749, 4.4.3 says that there should be none): logging in anew
+            // costs the same.
             (_, true) => self.by_machine(provider, client, scopes, resource).await,
             (Some(refresh), false) => {
                 self.tokens(provider, client, TokenProof::Refresh(refresh), scopes, resource).await
@@ -245,6 +252,7 @@ impl ProviderSession<'_> {
         let request = device_request(client, scopes, found.resource.as_deref(), signed.as_deref());
         let unavailable = |reason| SessionFault::Token(TokenFault::Unavailable { reason, after: None });
         let answer = self.http.post_form(endpoint, self.reach, request, WITHIN).await.map_err(unavailable)?;
+        // By its content and not by its status: what holds codes is an answer, and everything else is read as an error.
         serde_json::from_slice(answer.body()).map_err(|_| {
             let refused = read_tokens(answer.status(), None, answer.body(), &[]).err();
             SessionFault::Token(refused.unwrap_or_else(|| TokenFault::Rejected {
@@ -257,6 +265,8 @@ impl ProviderSession<'_> {
     /// Ends a grant at the provider, if it has a way to. Best effort: it is forgotten here in any case.
     pub(crate) async fn revoke(&self, record: &GrantRecord) {
         let Some(endpoint) = &record.provider.revocation_endpoint else { return };
+        // The refresh token first: with it the provider ends the whole grant (RFC 7009, 2.1), also if the second
+        // request is lost.
         for token in record.refresh.iter().chain(std::iter::once(&record.access)) {
             let Ok(signed) = self.signed(&record.provider, &record.client) else { return };
             let request = revocation_request(&record.client, token, signed.as_deref());

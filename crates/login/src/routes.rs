@@ -46,6 +46,7 @@ async fn open(State(side): State<BrowserSide>, Path(ticket): Path<String>, heade
     }
     let cookie = cookie_of(&headers, &login_cookie(&ticket));
     let Some(opened) = side.logins.open_ticket(&ticket, cookie.as_deref()) else { return stale() };
+    // A browser that was let in once, and comes back with its cookie, is not asked again.
     let Some(door) = side.door.as_ref().filter(|_| !opened.is_known_browser) else {
         return leave(&side, &ticket, cookie.as_deref());
     };
@@ -69,6 +70,8 @@ async fn open(State(side): State<BrowserSide>, Path(ticket): Path<String>, heade
 async fn ask_provider(side: &BrowserSide, ticket: &str, provider: &PersonProvider) -> Response {
     match side.logins.send_to_prove(ticket, provider).await {
         Ok(sent) => {
+            // A part of the state, so that two tabs of one browser do not overwrite each other's cookie. What is secret
+            // is the value.
             let name = format!("{PERSON_COOKIE}{}", sent.state.get(..8).unwrap_or_default());
             side.sent_to(&sent.url, &name, &sent.cookie, "/oauth/whoami")
         }
@@ -160,6 +163,7 @@ fn leave(side: &BrowserSide, ticket: &str, cookie: Option<&str>) -> Response {
 impl BrowserSide {
     /// Sends a browser elsewhere, with a cookie for when it comes back to `path`.
     fn sent_to(&self, url: &str, name: &str, value: &str, path: &str) -> Response {
+        // Always a GET from here (RFC 9110, 15.4.4): the form with the token must not be sent on to the provider.
         let mut response = StatusCode::SEE_OTHER.into_response();
         let secure = if self.logins.is_secure() { "; Secure" } else { "" };
         // Lax: the provider leads back here from its own site.

@@ -45,6 +45,7 @@ impl ServerKeepers {
     pub(crate) fn put(&mut self, person: &str, made: Keeper) -> Keeper {
         if self.people.len() >= MOST_PEOPLE {
             self.people.retain(|_, keeper| {
+                // `Alien` and `Unavailable` are kept: they hold a pause that a new keeper would not know of.
                 let is_kept = !matches!(keeper.state(), GrantState::Open | GrantState::NeedsLogin(_));
                 if is_kept || !keeper.is_unused() {
                     return true;

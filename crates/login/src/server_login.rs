@@ -27,6 +27,7 @@ impl CredentialOwner for ServerLogin {
     }
 
     fn is_personal(&self) -> bool {
+        // Only the shared one says so: that of a person must not lead to people again.
         self.keeper.person().is_none() && self.keeper.settings().is_personal
     }
 

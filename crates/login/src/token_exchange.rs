@@ -58,6 +58,7 @@ pub(crate) fn token_request(
     if matches!(proof, TokenProof::ClientCredentials | TokenProof::Assertion(_)) && !scopes.is_empty() {
         fields.push(("scope", &scopes));
     }
+    // In each of them, also with a code or a refresh token: MCP asks for it, and RFC 8707, 2.2 allows it.
     if let Some(resource) = resource {
         fields.push(("resource", resource));
     }
@@ -112,6 +113,7 @@ fn prove<'a>(client: &'a OAuthClient, fields: &mut Vec<(&'a str, &'a str)>, sign
                 fields.push(("client_assertion", signed));
             }
         }
+        // Also a client that should have a secret and has none: the provider's refusal says more than a fault of ours.
         _ => fields.push(("client_id", &client.id)),
     }
     None
@@ -173,6 +175,7 @@ pub(crate) fn read_tokens(
             error: "the answer of the token endpoint holds no token".into(),
             description: None,
         })?;
+        // Another type (DPoP, MAC) wants a proof with each request, which links do not make.
         if given.token_type.as_deref().is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
             let error = "the provider gives tokens of a type other than bearer".into();
             return Err(TokenFault::Rejected { error, description: None });
@@ -181,6 +184,7 @@ pub(crate) fn read_tokens(
         let seconds = given.expires_in.and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()));
         return Ok(Tokens {
             access: given.access_token,
+            // An empty one would replace the good one that is kept.
             refresh: given.refresh_token.filter(|token| !token.is_empty()),
             lives: seconds.map(Duration::from_secs),
             scopes: given.scope.map(|scope| scope.split_whitespace().map(str::to_owned).collect()),
@@ -189,6 +193,7 @@ pub(crate) fn read_tokens(
     }
     let is_passing = status.is_server_error()
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY);
+    // A status that passes wins over what the body says: gateways in front of providers word their own errors.
     match serde_json::from_slice::<Refused>(body) {
         Ok(refused) if !is_passing => Err(TokenFault::Rejected {
             error: clean(&refused.error, secrets),
@@ -203,6 +208,7 @@ pub(crate) fn read_tokens(
 
 /// The words of somebody else, short, without control characters, and without what they must not repeat.
 pub(crate) fn clean(text: &str, secrets: &[&str]) -> String {
+    // First: control characters inside a secret that is repeated would hide it from the search.
     let mut text: String = text.chars().filter(|c| !c.is_control()).collect();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "…");
@@ -215,6 +221,7 @@ pub(crate) fn clean(text: &str, secrets: &[&str]) -> String {
 pub(crate) struct DeviceCodes {
     pub(crate) device_code: String,
     pub(crate) user_code: String,
+    // The word of some providers from before RFC 8628.
     #[serde(alias = "verification_url")]
     pub(crate) verification_uri: String,
     pub(crate) verification_uri_complete: Option<String>,

@@ -23,10 +23,13 @@ impl WebAddress {
         let uri: Uri = text.parse().ok()?;
         let scheme = uri.scheme_str()?.to_ascii_lowercase();
         let authority = uri.authority()?.as_str().to_ascii_lowercase();
+        // A user name in an address is a credential that would stand in logs, and a way to make a host look like
+        // another.
         if !matches!(scheme.as_str(), "http" | "https") || authority.contains('@') || uri.host()?.is_empty() {
             return None;
         }
         let default = if scheme == "https" { ":443" } else { ":80" };
+        // Without the default port: origins are compared as text.
         let authority = authority.strip_suffix(default).unwrap_or(&authority).to_owned();
         Some(Self { scheme, authority, path: uri.path().trim_end_matches('/').to_owned() })
     }
@@ -59,15 +62,18 @@ impl WebAddress {
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
+        // A dot at the end is the same name, fully qualified.
         let host = self.host().trim_end_matches('.');
         host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
             || host == "localhost"
+            // RFC 6761, 6.3: names below it never leave this machine.
             || host.ends_with(".localhost")
     }
 
     /// Whether another address is this one or lies below it.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let below = other.path.strip_prefix(&self.path);
+        // At a slash only: `/api` does not cover `/apis`.
         self.origin() == other.origin() && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
@@ -76,6 +82,7 @@ impl WebAddress {
         let root = format!("{}/.well-known/oauth-protected-resource", self.origin());
         match self.path.is_empty() {
             true => vec![root],
+            // The exact place first (RFC 9728, 3.1); many servers only have the one at the root.
             false => vec![format!("{root}{}", self.path), root],
         }
     }
@@ -84,6 +91,7 @@ impl WebAddress {
     pub(crate) fn provider_metadata(&self) -> Vec<String> {
         let (origin, path) = (self.origin(), &self.path);
         let mut places = vec![
+            // Inserted between host and path (RFC 8414, 3.1), and not appended as OpenID Connect has it below.
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
             format!("{origin}/.well-known/openid-configuration{path}"),
         ];
@@ -108,12 +116,14 @@ pub(crate) fn encode_value(text: &str) -> String {
 
 /// An address with more fields in its query; it may have some.
 pub(crate) fn with_query(address: &str, fields: &str) -> String {
+    // An endpoint may have a query of its own, which has to stay (RFC 6749, 3.1).
     let sign = if address.contains('?') { '&' } else { '?' };
     format!("{address}{sign}{fields}")
 }
 
 /// The fields of a query.
 pub(crate) fn decode_fields(query: &str) -> Vec<(String, String)> {
+    // The plus before the percent signs: `%2B` is a plus that was meant.
     let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let fields = query.split('&').filter(|field| !field.is_empty());
     fields.map(|field| field.split_once('=').unwrap_or((field, ""))).map(|(k, v)| (decode(k), decode(v))).collect()

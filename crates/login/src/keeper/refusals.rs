@@ -45,6 +45,7 @@ impl Keeper {
     fn more_wanted(&self, challenge: Option<&BearerChallenge>) -> CredentialRenewal {
         let is_about_scopes =
             challenge.is_some_and(|challenge| challenge.error.as_deref() == Some("insufficient_scope"));
+        // Without a token in use nothing was granted that more could be added to, and a 403 means something else.
         if !is_about_scopes || self.0.held.borrow().is_none() {
             return CredentialRenewal::Unknown;
         }
@@ -66,12 +67,14 @@ impl Keeper {
     /// The server refused a request: what there is in place of the token that it carried.
     pub(crate) async fn refusal(self, refusal: CredentialRefusal) -> CredentialRenewal {
         let challenge = refusal.challenge.as_deref().and_then(BearerChallenge::parse);
+        // Never renewed: the token is good, and another with the same rights is refused in the same way.
         if refusal.status == 403 {
             return self.more_wanted(challenge.as_ref());
         }
         let newer = |held: &Option<HeldCredential>| {
             held.clone().filter(|held| held.generation > refusal.generation.unwrap_or(0))
         };
+        // Somebody else with the same token was refused earlier, and the renewal is over already.
         if let Some(held) = newer(&self.0.held.borrow()) {
             return CredentialRenewal::Use(held);
         }

@@ -40,6 +40,7 @@ impl Keeper {
             header.set_sensitive(true);
             Some(header)
         });
+        // A token that no header can hold is as good as none: the server refuses what carries none, and that is told.
         self.0.held.send_replace(header.map(|header| HeldCredential { generation, header }));
     }
 
@@ -62,6 +63,8 @@ impl Keeper {
                 }
                 Err(fault) => {
                     self.0.state.lock().fault = Some(fault.to_string());
+                    // Nobody is asked to log in by this: the machine's word for it carries the fault, which says what
+                    // to correct.
                     GrantEvent::Discovered { by_machine: false }
                 }
             },
@@ -88,6 +91,7 @@ impl Keeper {
             (state.record.clone(), state.settings.clone())
         };
         let Some(record) = record else {
+            // The machine wants a renewal only where there is a record, so somebody has logged out meanwhile.
             return self.tell(GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected));
         };
         let reach = self.reach().await;
@@ -114,12 +118,15 @@ impl Keeper {
                 tracing::warn!(server = %self.0.name, %fault, "the token could not be renewed");
                 let event = match &fault {
                     SessionFault::Token(TokenFault::Unavailable { after, .. }) => RenewalFault::Unavailable(*after),
+                    // Also a key that can not sign, and an assertion that is not there: only a change of the
+                    // configuration helps, as after a refusal.
                     _ => RenewalFault::Rejected,
                 };
                 state.fault = Some(fault.to_string());
                 GrantEvent::RenewalFailed(attempt, event)
             }
         };
+        // Not by `tell`, which takes the lock: the record and what the machine knows of it change together.
         let commands = state.machine.on(event, now);
         state.commands.extend(commands);
     }
@@ -127,6 +134,7 @@ impl Keeper {
     async fn save(&self) -> bool {
         let text = match &self.0.state.lock().record {
             Some(record) => serde_json::to_vec(record).unwrap_or_default(),
+            // Somebody logged out meanwhile, and what was kept is removed there: there is nothing to lose.
             None => return true,
         };
         let (vault, place) = (self.0.tools.vault.clone(), self.place());
@@ -162,6 +170,7 @@ fn machine_record(
         resource,
         scopes: asked,
         granted: None,
+        // Empty until the first renewal, which the machine asks for before anything is used.
         access: String::new(),
         refresh: None,
         expires: None,

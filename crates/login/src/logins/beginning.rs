@@ -28,6 +28,7 @@ impl Logins {
             return Err(LoginFault::ByMachine(server.to_owned()));
         }
         let by_device = by_device || settings.grant == LoginGrant::Device;
+        // The fault is worded without knowing the server, which the remedy has to name.
         let refused = |fault: SessionFault| LoginFault::Refused(fault.to_string().replace("NAME", server));
         let session = self.session(&keeper, &settings).await;
         let (challenge, more) = keeper.wishes();
@@ -102,6 +103,7 @@ impl Logins {
             found,
             client,
             scopes,
+            // No browser comes back: an empty state is what `take_state` and the pages of tickets refuse.
             redirect: String::new(),
             verifier: String::new(),
             state: String::new(),
@@ -117,6 +119,7 @@ impl Logins {
             url_with_code: codes.verification_uri_complete.clone(),
         };
         let (issuer, expires_in) = (login.found.provider.issuer.clone(), codes.expires_in.unwrap_or(LIFE.as_secs()));
+        // A clone with the same outcome inside: the row is for whoever asks how it went, the other for the task.
         let ticket = self.keep_pending(login.clone());
         let (logins, stop) = (self.clone(), self.0.tools.stop.clone());
         self.0.tools.tasks.spawn(async move {
@@ -132,7 +135,9 @@ impl Logins {
     async fn follow_device(&self, login: PendingLogin, codes: DeviceCodes) {
         let settings = login.keeper.settings();
         let session = self.session(&login.keeper, &settings).await;
+        // A provider that says 0 would be asked without a pause; one that says an hour would let the code end first.
         let mut pause = Duration::from_secs(codes.interval.unwrap_or(DEVICE_PAUSE).clamp(1, 60));
+        // An hour bounds the task, whatever the provider says.
         let life = Duration::from_secs(codes.expires_in.unwrap_or(LIFE.as_secs()).min(3_600));
         let end = login.since + life;
         while Instant::now() < end {
@@ -143,9 +148,11 @@ impl Logins {
                 Ok(tokens) => return self.finish(&login, tokens).await,
                 Err(SessionFault::Token(TokenFault::Rejected { error, .. })) if error == "authorization_pending" => {}
                 Err(SessionFault::Token(TokenFault::Rejected { error, .. })) if error == "slow_down" => {
+                    // Five seconds, for this and all later requests (RFC 8628, 3.5).
                     pause += Duration::from_secs(5);
                 }
                 Err(SessionFault::Token(TokenFault::Unavailable { .. })) => {
+                    // Twice as long after a time without an answer (RFC 8628, 3.5).
                     pause = (pause * 2).min(Duration::from_secs(60))
                 }
                 Err(fault) => return fail(&login, fault.to_string()),

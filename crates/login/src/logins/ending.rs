@@ -72,6 +72,7 @@ impl Logins {
         let resource = login.found.resource.as_deref();
         let tokens = session.tokens(provider, &login.client, proof, &login.scopes, resource).await;
         if let Err(SessionFault::Token(TokenFault::Rejected { error, .. })) = &tokens
+            // Only for this error: a code that was refused says nothing about the client.
             && error == "invalid_client"
         {
             // The next login registers anew.
@@ -95,6 +96,7 @@ impl Logins {
         };
         record.take(tokens);
         let outcome = match login.keeper.logged_in(record).await {
+            // The login is kept even where the server does not come up: that may be for another reason.
             Ok(()) => match self.reconnect(&login.keeper, true).await {
                 Ok(()) => LoginOutcome::Done,
                 Err(reason) => LoginOutcome::Failed(format!("logged in, but {reason}")),
@@ -112,6 +114,7 @@ impl Logins {
             Some(person) => self.0.person_moved.get().map(|moved| moved(server, person.to_owned(), is_in)),
             None => self.0.reconnect.get().map(|reconnect| reconnect(server)),
         };
+        // Before the wiring is done nobody connects anything: the token is there for the first link.
         let Some(connecting) = connecting else { return Ok(()) };
         let late = Err("the server was not there in time".to_owned());
         tokio::time::timeout(CONNECTED, connecting).await.unwrap_or(late)
@@ -120,6 +123,7 @@ impl Logins {
     /// Forgets the login of a server, that of who asks where each person has one, and ends it at the provider.
     pub async fn log_out(&self, server: &str, asker: &str) -> Result<bool, LoginFault> {
         let keeper = self.keeper_for(server, asker).await?;
+        // First here, then at the provider: also where that does not answer, the token is in use no longer.
         let record = keeper.logged_out().await;
         if let Some(record) = &record {
             keeper.revoke(record).await;

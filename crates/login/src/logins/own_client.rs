@@ -10,6 +10,7 @@ impl Logins {
 
     /// Where the document stands that describes this gateway as a client: only where providers can read it.
     pub fn client_document(&self) -> Option<String> {
+        // A provider fetches it from the internet, and refuses an identifier without TLS.
         self.0.base.get().filter(|base| base.starts_with("https://")).map(|base| format!("{base}/oauth/client.json"))
     }
 

@@ -57,6 +57,7 @@ impl Logins {
         let settings = LoginConfig {
             client_id: Some(to.client_id.clone()),
             client_secret: to.client_secret.clone(),
+            // An ID token is for a client and not for a resource.
             resource: LoginResource::Omitted,
             ..LoginConfig::default()
         };
@@ -97,8 +98,10 @@ impl Logins {
             }
         };
         let session = self.proof_session(&settings);
+        // The settings are those of the moment when the browser left, which always have a client.
         let client = session.configured_client(&provider).ok_or(ProofFault::Stale)?;
         let proof = TokenProof::Code { code: &code, verifier: &verifier, redirect: &self.proof_redirect() };
+        // Without scopes and without a resource: the code has them from the request (RFC 6749, 4.1.3).
         let tokens = session.tokens(&provider, &client, proof, &[], None).await;
         let tokens = tokens.map_err(|fault| refused(fault.to_string()))?;
         // Of all that it gave, this alone is looked at; the rest is dropped here.

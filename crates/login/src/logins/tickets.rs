@@ -56,6 +56,7 @@ impl Logins {
     /// A browser opens a ticket: which server it is about, who asked, and whether it is open for this one.
     pub(crate) fn open_ticket(&self, ticket: &str, cookie: Option<&str>) -> Option<OpenedTicket> {
         let mut pending = self.0.pending.lock();
+        // A login whose state was taken is being ended, and a device has none: neither has a page.
         let login = pending.get(ticket, Instant::now()).filter(|login| !login.state.is_empty())?;
         // Single use: only the browser that opened it may load it again.
         if login.cookie.is_some() && login.cookie.as_deref() != cookie {
@@ -74,9 +75,11 @@ impl Logins {
     pub(crate) fn use_ticket(&self, ticket: &str, cookie: Option<&str>) -> Option<(String, String)> {
         let mut pending = self.0.pending.lock();
         let login = pending.get(ticket, Instant::now()).filter(|login| !login.state.is_empty())?;
+        // Checked again: between the look and this, another browser may have been let in.
         if login.cookie.is_some() && login.cookie.as_deref() != cookie {
             return None;
         }
+        // Only here, where the browser's person is known: given earlier, a cookie would prove nothing.
         let cookie = login.cookie.get_or_insert_with(fresh_secret).clone();
         Some((login.url.clone(), cookie))
     }
