@@ -226,6 +226,8 @@ impl Authenticator {
     pub fn change(&self, settings: AuthenticatorSettings) {
         let Some(keys) = &self.0.keys else { return };
         let _alone = self.0.changing.lock();
+        // Two changes at once would each take over what the same one had before, and one of them would be lost with its
+        // ends.
         let before = keys.load_full();
         let after = Arc::new(AuthenticatorKeys::new(settings, &self.0.books, Some(&before)));
         keys.store(Arc::clone(&after));
@@ -240,6 +242,7 @@ impl Authenticator {
         let _alone = self.0.changing.lock();
         let before = keys.load_full();
         let mut after = AuthenticatorKeys::new(before.settings.clone(), &self.0.books, Some(&before));
+        // New for all: what `new` took over is about the rules, which are the same; whom the handshake trusts is not.
         after.certificates = CancellationToken::new();
         keys.store(Arc::new(after));
         before.certificates.cancel();
@@ -299,6 +302,7 @@ impl AuthenticatorFollower {
             }
         };
         tokio::select! {
+            // An error can not come: the sender lives in the authenticator, which this holds.
             _ = self.changes.changed() => {}
             () = ended => {}
         }
@@ -330,6 +334,7 @@ impl TokenQuestion {
     /// Asks the provider, or checks what it signed.
     pub async fn answer(self) -> Result<Arc<Credential>, RefusedToken> {
         let Self { keys, token, digest } = self;
+        // Read without a key, to know whose key is needed. What it says is believed only after the check.
         if let Some(signed) = UnverifiedToken::read(&token) {
             let issuer = signed.as_ref().ok().map(|signed| signed.issuer.clone());
             let provider = keys.providers.iter().find(|provider| Some(&provider.settings.issuer) == issuer.as_ref());
@@ -349,6 +354,7 @@ impl TokenQuestion {
         let turn = introspection.turn(digest);
         let _turn = turn.lock().await;
         // Somebody else with the same token may have asked meanwhile.
+        // Again `is_good`: what is remembered for a while may have reached its own end.
         if let Some(credential) = keys.known(&digest).filter(|credential| credential.is_good()) {
             return Ok(credential);
         }
@@ -356,6 +362,7 @@ impl TokenQuestion {
             return Err(RefusedToken::Invalid("the token is not good, or no longer"));
         }
         let credential = introspection.check(digest, &token).await?;
+        // Not until its end: the provider may take it back, and is asked again after this.
         Ok(keys.remember(digest, credential, Some(SystemTime::now() + KEPT)))
     }
 }
@@ -369,6 +376,7 @@ impl AuthenticatorKeys {
         let tokens = settings.tokens.iter().map(|token| {
             let kept = before.and_then(|before| before.tokens.get(&token.sha256));
             // The same one, so that what it opened goes on.
+            // A token whose rights changed is another one: what it opened has to end, and to be opened anew.
             let kept = kept.filter(|kept| kept.principal == token.principal && kept.until == token.until);
             let fresh = || {
                 let (principal, until) = (books.counted(token.principal.clone()), token.until);
@@ -379,9 +387,11 @@ impl AuthenticatorKeys {
         let tokens = tokens.collect();
         let providers = settings.jwt.iter().map(|jwt| {
             let mut known = before.into_iter().flat_map(|before| &before.providers);
+            // The same provider with its keys and its end: what its tokens opened goes on.
             if same_claims && let Some(same) = known.clone().find(|provider| provider.settings == *jwt) {
                 return Arc::clone(same);
             }
+            // Only its rules changed: the keys are kept, so that no token waits for them to be read again.
             let keys = known.find_map(|provider| provider.keys_for(jwt));
             let people = PeopleReader::new(jwt.people.clone(), &settings.claims);
             Arc::new(JwtProvider::new(jwt.clone(), people, &name, keys))
@@ -409,7 +419,11 @@ impl AuthenticatorKeys {
         resource.issuers.dedup();
         let same_rules = before.filter(|before| before.settings.certificates == settings.certificates);
         let certificates = same_rules.map(|before| before.certificates.clone()).unwrap_or_default();
+        // Nothing that was remembered is taken over: it was found under rules that may be others now, and costs one
+        // check.
         let (books, remembered) = (Arc::clone(books), Lock::default());
+        // Numbers never repeat in a process, so a connection's last token of earlier keys can not be taken for one of
+        // these.
         let number = before.map_or(0, |before| before.number + 1);
         Self { number, tokens, providers, introspection, certificates, remembered, resource, books, settings }
     }
@@ -434,6 +448,7 @@ impl AuthenticatorKeys {
 
     /// Whoever has a certificate.
     fn certified(&self, certificate: &ClientCertificate) -> Result<Arc<Credential>, RefusedToken> {
+        // The time of this row is not looked at: certificates are remembered without one.
         if let Some((credential, _)) = self.remembered.lock().get(&certificate.digest)
             && credential.is_good()
         {
@@ -453,6 +468,7 @@ impl AuthenticatorKeys {
         let principal = self.books.counted(credential.principal);
         let credential = Arc::new(Credential { principal, ..credential });
         let mut remembered = self.remembered.lock();
+        // Only when it is full: those that are over harm nobody, since whoever finds one looks at its end.
         if remembered.len() >= REMEMBERED {
             let now = SystemTime::now();
             remembered.retain(|_, (known, kept)| known.is_good() && kept.is_none_or(|kept| now < kept));
@@ -470,6 +486,7 @@ impl AuthenticatorKeys {
     fn still_admits(&self, principal: &Principal) -> bool {
         let is_of = |issuer: &str| principal.name.strip_prefix(issuer).is_some_and(|rest| rest.starts_with('#'));
         self.tokens.values().any(|token| token.principal == *principal && token.is_good())
+            // A name of that provider is enough: whether its token is still good is found out when it comes.
             || self.providers.iter().any(|provider| is_of(&provider.settings.issuer))
             || self.introspection.as_ref().is_some_and(|asked| is_of(asked.issuer()))
             || principal.name.strip_prefix(CERTIFIED).is_some_and(|name| {
@@ -479,6 +496,7 @@ impl AuthenticatorKeys {
 
     fn end_what_is_not_in(&self, after: &Self) {
         for (digest, token) in &self.tokens {
+            // The same object, and not an equal one: `new` has taken over those that go on.
             if !after.tokens.get(digest).is_some_and(|kept| Arc::ptr_eq(kept, token)) {
                 token.ended.cancel();
             }

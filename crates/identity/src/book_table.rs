@@ -27,6 +27,7 @@ impl BookTable {
         let Some(limits) = self.limits else { return principal };
         let mut books = self.books.lock();
         if books.len() >= KEPT && !books.contains_key(&principal.name) {
+            // Whoever has something now holds their book. Of the others what they used in a day is forgotten with it.
             books.retain(|_, book| Arc::strong_count(book) > 1);
         }
         let name = Arc::clone(&principal.name);

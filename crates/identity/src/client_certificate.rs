@@ -61,6 +61,7 @@ impl<'d> CertificateFields<'d> {
     fn read(der: &'d [u8]) -> Option<Self> {
         let certificate = content(der, SEQUENCE)?.0;
         let mut rest = content(certificate, SEQUENCE)?.0;
+        // The version is left out by certificates of version 1.
         if rest.first() == Some(&VERSION) {
             rest = element(rest)?.2;
         }
@@ -119,6 +120,8 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&first, rest) = rest.split_first()?;
     let (length, rest) = match first {
         0..=0x7f => (usize::from(first), rest),
+        // At most three: with more digits the length is beyond 16 MiB, and no certificate is. 0x80, which has no
+        // length, is not DER.
         0x81..=0x83 => {
             let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)

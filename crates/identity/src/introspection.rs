@@ -43,6 +43,7 @@ pub(crate) struct Introspection {
 
 impl Introspection {
     pub(crate) fn new(settings: IntrospectionSettings, people: PeopleReader, resource: &str) -> Self {
+        // Without an audience in the configuration the gateway's own address: never everybody's.
         let audience = match settings.people.audience.is_empty() {
             true => vec![resource.to_owned()],
             false => settings.people.audience.clone(),
@@ -84,6 +85,7 @@ impl Introspection {
             }
         };
         let read = self.read(&claims);
+        // Only for what the provider has said. Its silence is not remembered, because it may answer the next time.
         if matches!(read, Err(RefusedToken::Invalid(_))) {
             let mut refused = self.refused.lock();
             if refused.len() >= MOST {
@@ -119,6 +121,7 @@ impl Introspection {
 
     fn read(&self, claims: &Map<String, Value>) -> Result<Credential, RefusedToken> {
         if claims.get("active") != Some(&Value::Bool(true)) {
+            // Exactly `true`: RFC 7662, 2.2 has a boolean, and a text "false" must not count as set.
             return Err(RefusedToken::Invalid("the token is not good, or no longer"));
         }
         let meant_for: Vec<&str> = match claims.get("aud") {
@@ -132,6 +135,7 @@ impl Introspection {
         }
         let now = SystemTime::now();
         let time = |claim: &str| {
+            // Some providers send a fraction.
             let seconds = claims.get(claim).and_then(Value::as_f64)?;
             UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
         };

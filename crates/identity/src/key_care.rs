@@ -50,6 +50,7 @@ impl KeyCare {
             None => KeyStep::Silent,
             Some(_) if found && older(self.read, STALE) => {
                 if may_read {
+                    // Not used any longer, and not refused either: whether the key is still good is not known.
                     KeyStep::Read
                 } else {
                     KeyStep::Silent
@@ -60,6 +61,7 @@ impl KeyCare {
             Some(_) if found => KeyStep::Use,
             // A reading in the regular way is no search: a provider may change its keys right after it.
             Some(_) if older(self.searched, SEARCH) && may_read => KeyStep::Read,
+            // A provider whose last reading failed may have the key since; its absence proves nothing.
             Some(_) if self.failed.is_some() => KeyStep::Silent,
             Some(_) => KeyStep::Unknown,
         }
@@ -68,6 +70,7 @@ impl KeyCare {
     /// The keys are being read.
     pub(crate) fn begin(&mut self, found: bool, now: Instant) {
         self.begun = Some(now);
+        // Not for the first reading, which would be made in any case: a new provider can be searched right after it.
         if !found && self.read.is_some() {
             self.searched = Some(now);
         }

@@ -35,6 +35,7 @@ impl LastToken {
 /// where it differs. In two loops, so that the compiler compares many bytes of the first at a time: tokens of providers are long.
 fn is_same(known: &[u8], sent: &[u8]) -> bool {
     if known.len() != sent.len() {
+        // The length may be told: it is no secret, and all tokens of a kind have the same.
         return false;
     }
     let (known_words, known_rest) = known.as_chunks::<8>();

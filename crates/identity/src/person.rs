@@ -22,8 +22,10 @@ pub(crate) struct PeopleReader {
 
 impl PeopleReader {
     pub(crate) fn new(settings: PeopleSettings, claims: &BTreeSet<String>) -> Self {
+        // A pattern that does not parse was refused by the configuration; here it would fit nobody.
         let admin: Vec<WhoPattern> = settings.admin.iter().filter_map(|who| who.parse().ok()).collect();
         let mut claims = claims.clone();
+        // Kept of a person only if some rule asks: tokens carry more about people than the gateway needs to hold.
         claims.extend(admin.iter().filter_map(|who| match who {
             WhoPattern::Claim { name, .. } => Some(name.clone()),
             _ => None,
@@ -45,6 +47,7 @@ impl PeopleReader {
         let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
         let subject = subject.ok_or(RefusedToken::Invalid("the token does not say whose it is"))?;
         let mut scopes = texts(claims.get("scope"), true);
+        // `scope` is one text (RFC 8693, 4.2); `scp` is what others call it, and some send a list.
         scopes.extend(texts(claims.get("scp"), true));
         let asked_for = self
             .claims
@@ -76,6 +79,7 @@ pub(crate) fn person_with_certificate(rules: &[CertificateSettings], name: &str)
 
 /// A claim; dots lead into objects, unless a claim has that very name.
 fn at<'c>(claims: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
+    // The whole name first: claims are often URLs, which have dots.
     claims.get(path).or_else(|| {
         let (first, rest) = path.split_once('.')?;
         at(claims.get(first)?.as_object()?, rest)
@@ -88,6 +92,7 @@ fn texts(claim: Option<&Value>, spaced: bool) -> BTreeSet<String> {
         Some(Value::String(text)) if spaced => text.split_whitespace().take(MOST).map(str::to_owned).collect(),
         Some(Value::String(text)) => [text.clone()].into(),
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).take(MOST).map(str::to_owned).collect(),
+        // Rules compare texts; `true` and 42 are written by their providers as they are.
         Some(value @ (Value::Bool(_) | Value::Number(_))) => [value.to_string()].into(),
         _ => BTreeSet::new(),
     }

@@ -57,6 +57,7 @@ impl JwtProvider {
 
     /// The keys, if they are those of these settings too.
     pub(crate) fn keys_for(&self, settings: &JwtSettings) -> Option<ProviderKeys> {
+        // Where they come from, and nothing else: who may come in with them is decided after they were checked.
         let same = (&self.settings.issuer, &self.settings.jwks_url) == (&settings.issuer, &settings.jwks_url);
         same.then(|| self.keys.clone())
     }
@@ -69,6 +70,7 @@ impl JwtProvider {
         // A number that is no time is at the end of all times.
         let until = Duration::try_from_secs_f64(expiry).ok().and_then(|expiry| (UNIX_EPOCH + SKEW).checked_add(expiry));
         let principal = self.people.person(&self.settings.issuer, &claims)?;
+        // A token without a usable end is over at once, and not for ever.
         Ok(Credential { principal, until: until.or(Some(SystemTime::now())), ended: self.ended.child_token() })
     }
 
@@ -102,6 +104,7 @@ impl ProviderKeys {
         };
         let (mut step, mut found) = decide();
         if step == KeyStep::UseAndRead {
+            // If it is taken, somebody reads already: this token can be used without waiting for that.
             if let Ok(guard) = Arc::clone(&self.0.reading).try_lock_owned() {
                 self.0.care.lock().begin(found, Instant::now());
                 // It ends by itself, with the time that one request may take.
@@ -134,6 +137,7 @@ impl KeyReader {
     async fn read(self: Arc<Self>, _turn: tokio::sync::OwnedMutexGuard<()>) {
         match self.fetch().await {
             Ok(keys) => {
+                // First the keys: whoever asks the machine next finds those that it speaks of.
                 self.published.store(Arc::new(keys));
                 self.care.lock().done(Instant::now());
             }
@@ -171,6 +175,7 @@ async fn discover(issuer: &str) -> Result<String, String> {
                     None => Err(format!("{url}: it names no keys over https")),
                 };
             }
+            // The next place may answer, also after one that is down: its own word about its issuer is what counts.
             Err(reason) => last = format!("{url}: {reason}"),
         }
     }

@@ -30,6 +30,7 @@ impl RefusedToken {
         match self {
             Self::Missing | Self::Invalid(_) => 401,
             Self::Insufficient(_) => 403,
+            // Not 401: a client would throw away a token that may be good, and send its user to log in.
             Self::Silent => 503,
         }
     }
@@ -73,6 +74,7 @@ impl ProtectedResource {
     pub(crate) fn challenge(&self, refused: &RefusedToken) -> String {
         let mut parts = Vec::new();
         match refused {
+            // Without `error`: RFC 6750, 3.1 has none for a request that brought no token.
             RefusedToken::Missing | RefusedToken::Silent => {}
             RefusedToken::Invalid(reason) => {
                 parts.push("error=\"invalid_token\"".to_owned());

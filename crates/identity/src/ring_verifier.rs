@@ -40,6 +40,7 @@ struct RingVerifier {
 }
 
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
+    // Nothing is signed here: the gateway gives out no tokens.
     Err(ErrorKind::UnsupportedAlgorithm.into())
 }
 
@@ -68,6 +69,7 @@ impl Verifier<Vec<u8>> for RingVerifier {
             (Check::Curve(algorithm), DecodingKeyKind::SecretOrDer(point)) => {
                 UnparsedPublicKey::new(*algorithm, point).verify(message, signature)
             }
+            // A key in another form than its algorithm's, which `verifier` has refused; never a signature that is good.
             _ => return Err(Error::new()),
         };
         verified.map_err(|_| Error::new())

@@ -42,6 +42,7 @@ impl<'t> UnverifiedToken<'t> {
         if text.bytes().filter(|byte| *byte == b'.').count() != 2 {
             return None;
         }
+        // No error but `None`: an opaque token may have two dots, too.
         let claims = insecure_decode_claims::<Map<String, Value>>(text).ok()?;
         let issuer = claims.get("iss")?.as_str()?.to_owned();
         // Also "none": the library has no word for it.
@@ -54,6 +55,7 @@ impl<'t> UnverifiedToken<'t> {
     fn checked(self) -> Result<Self, RefusedToken> {
         let header = &self.header;
         let kind = header.typ.as_deref().map(str::to_ascii_lowercase);
+        // Before the keys are looked for: what a stranger sends must not lead to a reading for nothing.
         if !ALLOWED.contains(&header.alg) {
             return Err(RefusedToken::Invalid("the token is not signed in a way that is accepted"));
         }
@@ -73,6 +75,8 @@ impl<'t> UnverifiedToken<'t> {
     fn candidates<'k>(&self, keys: &'k PublishedKeys) -> impl Iterator<Item = &'k PublishedKey> {
         let (id, algorithm) = (self.header.kid.clone(), self.header.alg);
         keys.0.iter().filter(move |key| {
+            // A key without an id fits every token, and a token without one every key: both are optional (RFC 7515,
+            // 4.1.4).
             key.algorithms.contains(&algorithm) && (id.is_none() || key.id.is_none() || key.id == id)
         })
     }
@@ -94,6 +98,7 @@ impl<'t> UnverifiedToken<'t> {
         nonce: &str,
     ) -> Result<Map<String, Value>, RefusedToken> {
         let kind = self.header.typ.as_deref().map(str::to_ascii_lowercase);
+        // An access token (`at+jwt`) of the same provider must not pass for one.
         if kind.is_some_and(|kind| kind != "jwt") {
             return Err(RefusedToken::Invalid("this is no ID token"));
         }
@@ -113,10 +118,13 @@ impl<'t> UnverifiedToken<'t> {
 
     /// What it says, if one of the keys has signed it for one of these audiences, and it is good now.
     fn signed_for(&self, keys: &PublishedKeys, audience: &[String]) -> Result<Map<String, Value>, RefusedToken> {
+        // The algorithm of the token, which is safe: the candidates were published for that one, and symmetric ones are
+        // not allowed.
         let mut rules = Validation::new(self.header.alg);
         rules.leeway = SKEW.as_secs();
         rules.validate_nbf = true;
         rules.set_audience(audience);
+        // Its own word: whoever calls has chosen the keys by exactly this issuer.
         rules.set_issuer(&[&self.issuer]);
         // Without this a token without an audience would be meant for everybody.
         rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
@@ -126,6 +134,8 @@ impl<'t> UnverifiedToken<'t> {
                 Ok(token) => return Ok(token.claims),
                 // Another key may have signed it.
                 Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {}
+                // Claims are looked at after the signature: what is wrong with a token that the provider has signed may
+                // be told.
                 Err(error) => refused = RefusedToken::Invalid(reason(error.kind())),
             }
         }
@@ -150,11 +160,13 @@ impl PublishedKeys {
         let keys = document.get("keys")?.as_array()?;
         // One that is not understood is of no use, and no harm to the others.
         let read = |key: &Value| serde_json::from_value::<Jwk>(key.clone()).ok().as_ref().and_then(published);
+        // Counted after those that can not be used, of which a provider may have many.
         Some(Self(keys.iter().filter_map(read).take(MOST_KEYS).collect()))
     }
 }
 
 fn published(jwk: &Jwk) -> Option<PublishedKey> {
+    // A key for encryption is no proof of who has signed.
     if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
         return None;
     }

@@ -16,6 +16,7 @@ impl Authenticator {
     pub fn browser_client(&self, person: &str) -> Option<(String, BrowserClient)> {
         let keys = self.0.keys.as_ref()?.load();
         let is_of = |provider: &JwtProvider| {
+            // With the sign behind it: an issuer may be the beginning of another's name.
             person.strip_prefix(provider.settings.issuer.as_str()).is_some_and(|rest| rest.starts_with('#'))
         };
         let provider = keys.providers.iter().find(|provider| is_of(provider))?;
@@ -27,6 +28,8 @@ impl Authenticator {
     pub async fn known_by(&self, issuer: &str, id_token: &str, nonce: &str) -> Result<Principal, RefusedToken> {
         let keys = self.0.keys.as_ref().ok_or(NO_PROVIDER)?.load_full();
         let provider = keys.providers.iter().find(|provider| provider.settings.issuer == issuer).ok_or(NO_PROVIDER)?;
+        // The outer one says that it is no signed token at all, the inner one that it is of a kind that is not
+        // accepted.
         let token = UnverifiedToken::read(id_token).ok_or(RefusedToken::Invalid("this is no ID token"))??;
         // Compared as it is: the keys that are used are those of `issuer`.
         match token.issuer == issuer {
