@@ -86,6 +86,7 @@ pub(crate) fn unpack(bytes: &[u8], sha256: &str, bundles: &Path) -> Result<PathB
         return Err(BundleFault::OtherFile { found, expected });
     }
     let folder = folder_of(bundles, sha256);
+    // Whole, because only a rename makes it; the hash was checked by whoever unpacked it.
     if folder.is_dir() {
         return Ok(folder);
     }
@@ -100,10 +101,12 @@ pub(crate) fn unpack(bytes: &[u8], sha256: &str, bundles: &Path) -> Result<PathB
         // Renamed when it is complete: a folder with the name of a hash is always whole.
         match fs::rename(&partial, &folder) {
             Ok(()) => Ok(()),
+            // Somebody else was faster, with the same content.
             Err(_) if folder.is_dir() => Ok(()),
             Err(error) => Err(error.into()),
         }
     });
+    // After the rename there is none; after a failure nothing of it may stay.
     let _ = fs::remove_dir_all(&partial);
     done.map(|()| folder)
 }
@@ -132,6 +135,7 @@ fn extract(bytes: &[u8], folder: &Path) -> Result<(), BundleFault> {
         let is_program = file.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
         let mut out = new_file(&target, is_program)?;
         // Counted while it is written: the size that the archive names is its maker's word.
+        // One byte more than there is room for, so that the subtraction below notices.
         let written = io::copy(&mut file.by_ref().take(room + 1), &mut out).map_err(ZipError::from)?;
         room = room.checked_sub(written).ok_or(BundleFault::TooLarge)?;
     }
@@ -142,12 +146,14 @@ fn extract(bytes: &[u8], folder: &Path) -> Result<(), BundleFault> {
 fn safe_path(name: &str, mode: Option<u32>) -> Result<PathBuf, BundleFault> {
     let bad = |why| BundleFault::BadEntry { name: name.to_owned(), why };
     let kind = mode.unwrap_or_default() & 0o170_000;
+    // A link to elsewhere would let a later entry be written through it.
     if kind == 0o120_000 {
         return Err(bad("is a symbolic link"));
     }
     if !matches!(kind, 0 | 0o040_000 | 0o100_000) {
         return Err(bad("is neither a file nor a folder"));
     }
+    // A backslash or a colon parts paths on Windows.
     if name.contains(['\\', '\0', ':']) {
         return Err(bad("has a character that paths must not have"));
     }
@@ -169,6 +175,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
 
 fn new_file(path: &Path, is_program: bool) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
+    // `create_new`: on a disk that does not tell cases apart, two names of the archive may be one file.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, if is_program { 0o700 } else { 0o600 });

@@ -57,6 +57,7 @@ fn standing(entry: &CatalogEntry) -> f32 {
 
 /// What an entry is found by: as a tool by its name, title and description, and by its words.
 fn document(entry: &CatalogEntry) -> ToolDocument {
+    // The maker is searched as the server of a tool is: its name finds all that it has made.
     let (maker, own) = entry.id.rsplit_once('/').unwrap_or(("", &entry.id));
     ToolDocument {
         id: DocId { name: entry.id.clone(), server: maker.to_owned() },

@@ -208,6 +208,7 @@ impl LocalCatalogue {
             let before = source.clone();
             change(source);
             let report = difference(&before, source);
+            // A status alone changes nothing that is searched, and the index is the costly part.
             let is_other = report.added + report.changed + report.removed > 0;
             let index = is_other.then(|| Arc::new(index(&sources)));
             let old = {
@@ -427,6 +428,7 @@ fn difference(before: &EntrySource, after: &EntrySource) -> RefreshReport {
         after.entries.iter().filter_map(|entry| Some(known.get(entry.id.as_str())? == &entry)).collect();
     RefreshReport {
         source: after.status.clone(),
+        // Neither is below zero: within one source every id is there once.
         added: after.entries.len() - kept.len(),
         changed: kept.iter().filter(|same| !**same).count(),
         removed: before.entries.len() - kept.len(),

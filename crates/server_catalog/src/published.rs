@@ -179,6 +179,7 @@ impl RegistryItem {
         let ItemForm { server, meta } = serde_json::from_str(text).ok()?;
         let official = meta.get(OFFICIAL).cloned().map(serde_json::from_value::<OfficialForm>);
         // A registry of somebody's own may say nothing of its releases: each is the only one then.
+        // What stands there and can not be read is no reason to take the release for a good one.
         let official = official.transpose().ok()?.unwrap_or_default();
         let status = match official.status.as_str() {
             "" | "active" => ReleaseStatus::Active,

@@ -91,6 +91,7 @@ impl InstalledRelease {
         PublishedRelease {
             version: self.version.clone(),
             status: "active".to_owned(),
+            // An active release's message is no news: only what its status says is.
             message: now.message.clone().filter(|_| now.status == "active"),
             // A digest can be compared only with one of the same version, and only where both are known.
             digest: match (&self.digest, is_same) {

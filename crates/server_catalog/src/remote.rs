@@ -76,6 +76,7 @@ impl RemoteRegistry {
 
     /// Asks the registry what is new, and keeps it. Also how many items could not be read.
     pub(crate) async fn read(self: &Arc<Self>) -> Result<(CopiedEntries, usize), SyncFault> {
+        // Over the whole reading: the second one begins where the first has ended.
         let _reading = self.reading.lock().await;
         let known = self.blocking(|registry| registry.table.read(&registry.settings.name)).await?;
         let all = self.pages(&known);
@@ -87,6 +88,7 @@ impl RemoteRegistry {
                 .table
                 .keep(&registry.settings.name, &step)
                 .map_err(|error| SyncFault::NotKept(error.to_string()))?;
+            // Read back, and not put together: what is served is what the next process will find.
             Ok((registry.kept(), skipped))
         };
         tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(SyncFault::NotKept(error.to_string())))
@@ -100,6 +102,7 @@ impl RemoteRegistry {
                 headers: self.settings.headers.clone(),
                 within: PAGE_WITHIN,
                 limit: PAGE_BYTES,
+                // The answer is not checked by any hash, and its headers are a key of this registry.
                 follows: false,
             };
             let page = self.fetcher.get(request).await?;
@@ -138,6 +141,7 @@ impl RemoteRegistry {
                 item: text.as_str().into(),
             });
             if state.status == ReleaseStatus::Deleted {
+                // Kept though it is not offered: an installed server has to be told.
                 copied.withdrawn.insert(server.name, release);
             } else if let Some(about) = entry(&server, &state) {
                 let entry = CatalogEntry { source: Arc::clone(&source), about, release: Some(release) };

@@ -36,6 +36,7 @@ impl ReleaseStock {
         let mut resolved = ResolvedWay::default();
         let mut unpacked = None;
         match &way {
+            // A digest that the publisher has given is not asked for: it would be the answer of the moment.
             ReleaseWay::Image { image, .. } if way.digest().is_none() => {
                 let digest = self.fetcher.image_digest((*image).to_owned()).await;
                 resolved.digest = Some(digest.map_err(|fault| unfetched(format!("{image}: {fault}")))?);
@@ -63,9 +64,11 @@ impl ReleaseStock {
         if !is_here {
             let request = FetchRequest {
                 url: url.to_owned(),
+                // No headers: the address is the publisher's, and must not be sent a key of the registry.
                 headers: Vec::new(),
                 within: BUNDLE_WITHIN,
                 limit: BUNDLE_BYTES,
+                // Homes of packages answer with a redirect, and the hash says whether it is the file.
                 follows: true,
             };
             bytes = Some(self.fetcher.get(request).await.map_err(|fault| fault.to_string())?);

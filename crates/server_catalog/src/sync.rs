@@ -126,6 +126,7 @@ impl RegistrySync {
         if !self.seen.insert(next.clone()) {
             return Err(SyncFault::Circle);
         }
+        // In a whole reading the copy is replaced, so what is known does not count.
         let known = if self.since.is_some() { known.items.len() } else { 0 };
         if self.seen.len() >= PAGES || self.bytes > READING_BYTES || self.items.len() + known > ITEMS {
             return Err(SyncFault::TooMuch);
@@ -141,6 +142,7 @@ impl RegistrySync {
             self.skipped += 1;
             return;
         };
+        // Also of items that are left out below: they were read, and need not be asked for again.
         self.newest = self.newest.max(item.state.updated);
         let name = &item.server.name;
         let before = self.items.get(name).or_else(|| known.items.get(name)).and_then(|text| RegistryItem::read(text));

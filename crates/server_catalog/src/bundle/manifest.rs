@@ -102,6 +102,7 @@ pub(crate) fn manifest_keys(
     let mut pairs = Vec::new();
     for (name, value) in &env {
         let values = text(value)?;
+        // A variable that is set to nothing is not the same as one that is not set.
         if !values.is_empty() {
             pairs.push((name.clone(), values.join(",")));
         }
@@ -120,6 +121,8 @@ fn command(manifest: &BundleManifest, folder: &Path) -> Result<CommandParts, Bun
     let mut env = config.env;
     env.extend(own.env);
     if let Some(command) = own.command.or(config.command) {
+        // Its own arguments replace the others, and are not added: `platform_overrides` are members of `mcp_config`,
+        // each as a whole.
         return Ok((command, own.args.or(config.args).unwrap_or_default(), env));
     }
     if entry_point.is_empty() {
@@ -163,10 +166,13 @@ fn filled(
                 let setting =
                     name.strip_prefix("user_config.").and_then(|key| Some((key, manifest.user_config.get(key)?)));
                 let Some((key, setting)) = setting else {
+                    // What is unknown stays as it was written; as a literal, because `${env:X}` of a publisher would be
+                    // the gateway's own variable.
                     text.push(&literal(&format!("${{{name}}}")));
                     continue;
                 };
                 let Some(value) = inputs.value(key, &setting.input())? else { return Ok(Vec::new()) };
+                // Anything beside it makes it a part of a word: then lines are not words of their own.
                 if before.is_empty() && text.is_empty() && after.is_empty() {
                     return Ok(value.lines().map(str::to_owned).collect());
                 }

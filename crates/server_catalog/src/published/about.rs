@@ -66,6 +66,7 @@ fn fixed(package: &super::PublishedPackage) -> Vec<String> {
 fn variables(way: &ReleaseWay<'_>) -> Vec<EntryVariable> {
     let mut found: Vec<EntryVariable> = Vec::new();
     let mut add = |key: &str, input: &PublishedInput| {
+        // One variable may stand in several places, and is asked for once.
         if found.iter().any(|known| known.name == key) {
             return;
         }
@@ -100,6 +101,7 @@ fn described(input: &PublishedInput) -> String {
     if !input.choices.is_empty() {
         text = format!("{text} One of: {}.", input.choices.join(", "));
     }
+    // A secret with a default is one that everybody knows, and still nothing to show.
     if let Some(default) = input.default.as_deref().filter(|_| !input.is_secret) {
         text = format!("{text} By default {default}.");
     }

@@ -78,6 +78,7 @@ impl<'a> InputSet<'a> {
             match variable(name) {
                 Some(input) => match self.value(name, input)? {
                     Some(value) => text.push(&value),
+                    // Read on all the same, so that everything that is missing is named at once.
                     None => is_whole = false,
                 },
                 // Braces of the publisher's own.
@@ -98,6 +99,7 @@ impl<'a> InputSet<'a> {
         }
         // Never from the gateway's environment by itself: an entry of a stranger could name any variable, and have it sent to its server.
         if let Some(default) = &input.default {
+            // The publisher's own word, so it refers to nothing.
             return Ok(Some(literal(default)));
         }
         if input.is_required {
@@ -129,6 +131,7 @@ impl<'a> InputSet<'a> {
 
     fn check(&self, key: &str, given: &str, input: &PublishedInput) -> Result<(), KeysError> {
         let (id, variable) = (self.id.to_owned(), key.to_owned());
+        // What it leads to is known only where the server starts, so neither form nor choice can be checked.
         if is_reference(given) {
             return Ok(());
         }

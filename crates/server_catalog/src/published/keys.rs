@@ -54,6 +54,7 @@ pub(crate) fn release_keys(
         }
         ReleaseWay::Nuget { package, spec } => nuget(server, package, spec, inputs, wishes)?,
         ReleaseWay::Image { package, image } => {
+            // There is one always: the publisher's own, or the one that `stock.rs` has asked for.
             let digest = digest.as_deref();
             container(server, package, &pinned(image, digest), inputs, wishes)?
         }
@@ -82,6 +83,7 @@ pub(crate) fn release_keys(
         }
     };
     environment(server, way, inputs, &mut keys)?;
+    // After everything was asked for, so that all that is missing is named in one answer.
     inputs.complete()?;
     keys.insert("entry".into(), server.name.as_str().into());
     keys.insert("release".into(), release(server, way, wishes, digest));
@@ -91,9 +93,11 @@ pub(crate) fn release_keys(
 /// What is needed to make the keys of the next release.
 fn release(server: &PublishedServer, way: &ReleaseWay<'_>, wishes: &ExtraKeys, digest: Option<String>) -> Value {
     let mut release = Map::new();
+    // A version is the publisher's text, too.
     release.insert("version".into(), literal(&server.version).into());
     release.insert("kind".into(), way.kind().into());
     release.extend(digest.map(|digest| ("digest".to_owned(), digest.into())));
+    // As they were given, references and all: an upgrade makes the keys of the next release with them.
     put_pairs(&mut release, "inputs", wishes.environment.clone());
     put_list(&mut release, "args", wishes.args.clone());
     release.into()
@@ -123,6 +127,7 @@ fn environment(
         all.insert(name, value.into());
     }
     for (name, value) in inputs.unused() {
+        // What nobody asked for is taken as a variable: many servers read more than they publish.
         all.insert(name.clone(), value.as_str().into());
     }
     if !all.is_empty() {
@@ -206,6 +211,7 @@ fn runtime(
     inputs: &InputSet<'_>,
 ) -> Result<Vec<String>, KeysError> {
     let words = words(&package.runtime_arguments, 0, inputs)?;
+    // It is given in any case, and in its own place.
     let words: Vec<String> = words.into_iter().filter(|word| !matches!(word.as_str(), "-y" | "--yes")).collect();
     match words.iter().find(|word| !HARMLESS.contains(&word.as_str())) {
         Some(word) => Err(KeysError::RuntimeArgument { id: server.name.clone(), argument: word.clone() }),
@@ -218,6 +224,7 @@ fn pinned(image: &str, digest: Option<&str>) -> String {
     let name = image.split('@').next().unwrap_or(image);
     let Some(digest) = digest else { return image.to_owned() };
     let slash = name.rfind('/').map_or(0, |at| at + 1);
+    // After the last slash: a colon before it is the port of a registry.
     let end = name[slash..].find(':').map_or(name.len(), |at| slash + at);
     format!("{}@{digest}", &name[..end])
 }
@@ -244,17 +251,20 @@ fn container(
         };
         let mut value = || value.clone().or_else(|| rest.next()).ok_or_else(|| refused(&word));
         match option.as_str() {
+            // What the gateway tells the runtime anyway, or what makes no difference to a server.
             "run" | "-i" | "--interactive" | "--rm" | "--init" => {}
             "-v" | "--volume" => volumes.push(value()?),
             "--mount" => volumes.push(mounted(&value()?).ok_or_else(|| refused(&word))?),
             "-e" | "--env" => {
                 let pair = value()?;
+                // A name alone would have the value taken from the gateway's own environment.
                 let (name, value) = pair.split_once('=').ok_or_else(|| refused(&pair))?;
                 env.push((name.to_owned(), value.to_owned()));
             }
             "--network" | "--net" => match value()?.as_str() {
                 "none" => network = json!(false),
                 "bridge" | "default" => {}
+                // `host` and the network of another container lead past what keeps a container apart.
                 other => return Err(refused(&format!("{option} {other}"))),
             },
             _ => return Err(refused(&word)),
@@ -279,6 +289,7 @@ fn mounted(text: &str) -> Option<String> {
             ("src" | "source", value) => from = Some(value),
             ("dst" | "destination" | "target", value) => to = Some(value),
             ("ro" | "readonly", value) => read_only = value == "true",
+            // What is not known here may be what makes the mount safe, so it is not left out.
             _ => return None,
         }
     }

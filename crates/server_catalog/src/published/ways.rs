@@ -70,6 +70,7 @@ pub(crate) fn choose<'a>(server: &'a PublishedServer, kind: Option<&str>) -> Res
 
 fn package(package: &PublishedPackage) -> Result<ReleaseWay<'_>, String> {
     let (kind, identifier) = (package.registry_type.as_str(), package.identifier.as_str());
+    // It would listen on a port of its own, which nobody starts and nobody stops here.
     if package.transport.kind != "stdio" {
         return Err(format!("{kind} {identifier} speaks {} and has to be started by hand", package.transport.kind));
     }
@@ -90,6 +91,7 @@ fn package(package: &PublishedPackage) -> Result<ReleaseWay<'_>, String> {
         "oci" if is_image(identifier) => Ok(ReleaseWay::Image { package, image: identifier }),
         "oci" => Err(format!("oci: {identifier:?} is no image with a tag or a digest")),
         "mcpb" => match package.file_sha256.as_deref() {
+            // Before the hash is looked at: an address that must not be asked is no better with one.
             Some(_) if !identifier.starts_with("https://") && !is_loopback(identifier) => {
                 Err(format!("mcpb {identifier:?} is not reached over https"))
             }
