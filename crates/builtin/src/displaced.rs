@@ -33,5 +33,6 @@ pub(crate) fn warn(snapshot: &CatalogueSnapshot, own: ServerId, known: &mut Vec<
             now.push(tool);
         }
     }
+    // Replaced, and not extended: what went and comes again is said again.
     *known = now;
 }

@@ -67,6 +67,7 @@ async fn keep_current(index: Arc<ToolIndex>, mut catalogue: watch::Receiver<Arc<
         displaced::warn(&now, own, &mut displaced_tools);
         let (index, latest) = (Arc::clone(&index), catalogue.clone());
         // The first lists may be thousands of tools: not on a thread that serves calls.
+        // The newest at the moment when it is read, and not the one that woke this: changes may have come meanwhile.
         let step = move || index.follow(|| Arc::clone(&latest.borrow().snapshot));
         if tokio::task::spawn_blocking(step).await.is_err() {
             tracing::warn!("the tool index could not be updated; searches bring it up to date themselves");
@@ -149,6 +150,7 @@ impl SearchToolSet {
                 Err(format!("{CALL} can not call itself; `name` must be the tool to call"))
             }
             Some(route) => {
+                // Before the call is made: whether it succeeds says nothing about whether it was meant.
                 self.note_call(request, &route);
                 Ok(LocalOutcome::Redirect(ToolRedirect { name, arguments: call.arguments }))
             }
@@ -205,6 +207,7 @@ impl SearchToolSet {
                 found.server != own && snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some()
             };
             let mut found = index.search(&whole, whose, &question, limit, wanted);
+            // With a view that is the whole, nothing is hidden that a score could tell of.
             if !Arc::ptr_eq(&snapshot, &whole) {
                 scores_by_place(&mut found);
             }

@@ -111,6 +111,7 @@ impl Config {
                 let key = key_path("servers", &server.name);
                 if server.approve != ApprovalSetting::Auto {
                     add(key, UnrunnablePart::ApprovalInCluster);
+                // `else`: one notice for each server is enough to refuse it.
                 } else if matches!(server.auth, LoginSetting::As(_)) {
                     add(key, UnrunnablePart::LoginInCluster);
                 }

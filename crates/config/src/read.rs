@@ -79,6 +79,7 @@ impl FileReading<'_> {
             Err(_) if self.lenient.get() => Some(text.clone()),
             Err(fault) if self.tolerant && fault.is_missing() && is_of_a_server(key) => {
                 let error = ConfigError { place: self.place(node.at), key: key.to_owned(), fault };
+                // Noted apart from the errors: the server becomes one that can not be run, and the file stays good.
                 self.missing.borrow_mut().push(error);
                 // What else there is to say of a text with holes is not worth it.
                 self.lenient.set(true);
@@ -148,6 +149,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
     pub(crate) fn entry(&mut self, key: &'static str) -> Option<&'r TableEntry> {
         // A key that is asked for twice stands here twice: looking for it each time took a third of the reading of a long file.
         self.known.push(key);
+        // A hidden key stays known, so that `finish` does not call it unknown.
         let entry = self.entries.iter().find(|entry| entry.key == key && !self.hidden.contains(&key))?;
         // Files of other clients write `null` for what is not set; TOML has none.
         (self.reading.is_native() || entry.node.value != ConfigValue::Null).then_some(entry)
@@ -322,6 +324,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
             if let Some(fault) = objection(&entry.key, &value) {
                 reading.fault(&path, entry.at, fault);
             }
+            // Kept in spite of the objection: a fault keeps the whole file from being used.
             Some((entry.key.clone(), value))
         };
         section.entries.iter().filter_map(pair).collect()
@@ -375,6 +378,7 @@ impl<'r, 'a> TableSection<'r, 'a> {
 
     /// Reports the keys that nothing asked for.
     pub(crate) fn finish(mut self) {
+        // Nearly every table is clean, and making the list of words costs.
         if self.entries.iter().all(|entry| self.known.contains(&entry.key.as_str())) {
             return;
         }

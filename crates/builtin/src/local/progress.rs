@@ -72,11 +72,13 @@ impl Stream for ProgressStream {
             self.answer = None;
             self.end = Some(event);
         }
+        // Before the end, which waits in `end`: nothing that was said comes after the answer.
         if let Poll::Ready(Some(frame)) = self.said.poll_recv(cx) {
             return Poll::Ready(Some(CallEvent::Message(frame.into())));
         }
         match self.end.take() {
             Some(event) => Poll::Ready(Some(event)),
+            // The answer was given: whoever polls once more is told that there is nothing.
             None if self.answer.is_none() => Poll::Ready(None),
             None => Poll::Pending,
         }

@@ -118,6 +118,7 @@ impl<'a> ToolArguments<'a> {
         // Some clients write whole numbers as `5.0`.
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && *number >= 1.0);
         number
+            // A number beyond `usize` becomes the largest one by the cast, and then the bound.
             .map(|number| (number as usize).min(max))
             .ok_or(ArgumentFault::expected("limit", "a whole number above 0"))
     }

@@ -40,6 +40,8 @@ impl RegistryToolSet {
         let id = arguments.text("entry_id", "the id of an entry, as mcp_registry_find gives it")?;
         let prefix = prefix(arguments)?;
         let wishes = ExtraKeys {
+            // Without references: a model could name any variable of the gateway, and a server of its choice would be
+            // sent it.
             args: literals(&arguments.texts("args")?),
             environment: literal_pairs(arguments.pairs("environment")?),
             kind: None,
@@ -110,6 +112,7 @@ impl RegistryToolSet {
         // What somebody else changed by other means after it was read is not overwritten.
         let (read, server) = (kept.unwrap_or_default(), Value::Object(keys));
         // It is started anew, with what the tool was given.
+        // Asked after everything else was checked: a person is not shown what would be refused anyway.
         if let Some(question) = self.consent(request, &name, &server)? {
             return Ok(question);
         }
@@ -127,6 +130,7 @@ impl RegistryToolSet {
         what: &str,
     ) -> Result<ToolReply, ToolProblem> {
         // Who looks at the servers later sees that nobody typed this one.
+        // Set here and not by callers: what a tool sends must not say that it was a person.
         server["added_by"] = "tool".into();
         let catalogue = self.catalogue()?;
         // The registry knows only servers that can be changed; the gateway's own have names, too.
@@ -152,8 +156,10 @@ impl RegistryToolSet {
         let begun = Instant::now();
         // Subscribed before the change begins, so that the first lines of a download are not missed.
         let mut news = self.context.connector.pulls();
+        // Not at once: its first tick would come with the first report.
         let mut still = interval_at(begun + STILL, STILL);
         request.progress.report(&format!("Starting {what}"));
+        // Pinned outside of the loop: a change that is dropped half-way is undone.
         let mut applied = std::pin::pin!(self.context.registry.apply(vec![change]));
         loop {
             tokio::select! {

@@ -35,6 +35,7 @@ impl RegistryToolSet {
                 false => Err(ToolProblem("the user did not agree, so nothing was started".to_owned())),
             };
         }
+        // The client of this very call: another of the same person may have no forms.
         let can_be_asked = self.surroundings.client(request.call).is_some_and(|client| client.fills_in_forms);
         match (can_be_asked, self.context.consent) {
             (true, _) => Ok(Some(ToolReply::asking(question(name, server, &shown)))),
@@ -92,6 +93,7 @@ fn description(name: &str, server: &Value) -> String {
 
 /// A word as it is, or quoted where it could be read as something else.
 fn word(text: &str) -> String {
+    // Anything else is quoted, so that a word can not pass for two, or for the next line of the question.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./_-".contains(letter);
     if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("{text:?}") }
 }

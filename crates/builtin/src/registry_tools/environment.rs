@@ -49,6 +49,7 @@ pub(super) fn check(environment: &[(String, String)], declared: &[String]) -> Re
         declared.iter().any(|own| own == name) || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
     };
     match environment.iter().find(|(name, _)| !allowed(name)) {
+        // It is repeated to the caller, and may be of any length.
         Some((name, _)) => Err(NotAllowed { variable: name.chars().take(64).collect(), declared: declared.to_vec() }),
         None => Ok(()),
     }

@@ -77,6 +77,7 @@ pub(super) async fn encode_wanted(source: Arc<EncoderVectors>, index: Weak<ToolI
         let vectors = source.vectors(texts).await;
         // Nothing can be said of any text: asked again at once, it would be the same.
         if vectors.is_empty() {
+            // Only a panic empties the list: every text has a row otherwise, also without a vector.
             tracing::warn!("the model of search stopped; tools are found by words");
             return;
         }

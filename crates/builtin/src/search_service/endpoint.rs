@@ -112,6 +112,7 @@ impl EmbeddingsEndpoint {
         }
         let body = json!({ "model": self.settings.model, "input": texts, "encoding_format": "float" }).to_string();
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
+        // Also those that fail: it is how often somebody was asked.
         self.state().requests += 1;
         let answer = self.client.fetch(request, within, MAX_ANSWER).await.map_err(|error| error.to_string())?;
         let status = answer.status();
@@ -168,6 +169,7 @@ impl EmbeddingsEndpoint {
         if !missing.is_empty() {
             let ask: Vec<&str> = missing.iter().map(|at| texts[*at].0.as_str()).collect();
             let outcome = self.request(&ask, BATCH_DEADLINE).await;
+            // Before `?`: a failure has to be noted, or searches would go on waiting for an endpoint that is down.
             self.note(outcome.as_ref().map(|_| ()));
             let fresh = outcome?;
             let keep: Vec<(VectorKey, Vec<f32>)> =
@@ -180,6 +182,8 @@ impl EmbeddingsEndpoint {
                 vectors[at] = Some(vector);
             }
         }
+        // Every place is filled by now: a kept one, or `read_vectors` has made sure that there are as many as were
+        // asked for.
         Ok(vectors.into_iter().flatten().collect())
     }
 }
@@ -196,6 +200,7 @@ impl RemoteVectors for EmbeddingsEndpoint {
                 if let Some((_, vector)) = state.questions.iter().find(|(known, _)| *known == text) {
                     return Some(vector.clone());
                 }
+                // Not asked, and not an error: the search goes on by words.
                 if state.problem.as_ref().is_some_and(|(_, since)| since.elapsed() < QUESTION_PAUSE) {
                     return None;
                 }
@@ -204,6 +209,7 @@ impl RemoteVectors for EmbeddingsEndpoint {
             let outcome = self.request(&[&text], QUESTION_DEADLINE).await;
             self.note(outcome.as_ref().map(|_| ()));
             let vector = outcome.ok()?.pop()?;
+            // Taken again after the wait: another may have put the same question there, and two rows do no harm.
             let mut state = self.state();
             if state.questions.len() == QUESTIONS {
                 state.questions.pop_front();
@@ -234,6 +240,7 @@ pub(super) async fn fetch_wanted(endpoint: Arc<EmbeddingsEndpoint>, index: Weak<
                 texts.iter().zip(&vectors).for_each(|(text, vector)| current.place(text, vector));
             }
             Err(_) => {
+                // Said once, by `note`; the texts stay wanted, and are asked for again.
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);
             }
@@ -248,6 +255,7 @@ fn read_vectors(body: &[u8], expected: usize) -> Result<Vec<Vec<f32>>, String> {
     let mut vectors = vec![None; expected];
     for (at, item) in data.iter().enumerate() {
         // Endpoints may answer in another order; without an index the order of the answer counts.
+        // An index beyond the list is dropped with its vector, and then the count below does not fit.
         let at = item["index"].as_u64().map_or(at, |index| index as usize);
         let numbers =
             item["embedding"].as_array().map(|numbers| numbers.iter().filter_map(Value::as_f64).map(|x| x as f32));

@@ -58,10 +58,12 @@ fn meant<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
 
 /// Refuses arguments that the tool does not have.
 fn only(frame: &Frame, known: [&'static str; 2]) -> Result<(), SearchArgumentFault> {
+    // Arguments that are no object have no members to refuse; the readers below say what is wrong.
     let Some(arguments) = frame.param(&["arguments"]).filter(|at| is_object(frame.bytes(), *at)) else { return Ok(()) };
     for member in members(frame.bytes(), arguments) {
         let key = member.key.text(frame.bytes()).unwrap_or_default();
         if !known.contains(&&*key) {
+            // It is repeated to the caller, and may be of any length.
             return Err(SearchArgumentFault::Unknown { key: key.chars().take(64).collect(), known });
         }
     }

@@ -26,6 +26,7 @@ pub(super) fn auth(mut section: TableSection<'_, '_>) -> AuthSettings {
             }
             None => drop(names.insert(token.name.clone(), section.reading.place(node.at))),
         }
+        // Also one whose name is taken: its other faults were noted, and with any fault nothing of this is used.
         tokens.push(token);
     }
     let jwt = providers(&mut section);
@@ -147,6 +148,7 @@ fn provider_url(section: &mut TableSection<'_, '_>, key: &'static str) -> Option
             .iter()
             .any(|host| rest.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':'])))
     };
+    // A fragment, too: people are named by the issuer and `#`, so an issuer must not have one.
     if rest.is_some_and(|rest| !is_here(rest)) || url.contains('#') {
         section.fault(key, ConfigFault::BadUrl { schemes: &["https://"] });
         return None;

@@ -45,6 +45,7 @@ impl TakenPrefixes {
             UriMode::Prefix => *self.schemes.entry(scheme.to_owned()).or_insert(index),
             UriMode::Transparent => index,
         };
+        // The smaller of the two is the server that stands first in the file: that is the one to name.
         match by_name.min(by_scheme) {
             first if first == index => None,
             first if first == by_name => Some((PrefixKind::Name, name, first)),

@@ -58,6 +58,7 @@ pub(super) fn config(reading: &FileReading<'_>, node: &ConfigNode) -> Config {
 }
 
 fn entry(mut section: TableSection<'_, '_>, name: &str) -> Option<ServerConfig> {
+    // Both spellings: clients write one or the other, and one that is off must not be started for the lack of it.
     let enabled = section.boolean("enabled").unwrap_or(true) && !section.boolean("disabled").unwrap_or(false);
     // A server that is off may lack what it would need: its variables need not be set.
     section.reading.lenient.set(!enabled);

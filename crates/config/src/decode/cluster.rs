@@ -46,6 +46,7 @@ pub(super) fn cluster(mut section: TableSection<'_, '_>) -> Option<ClusterSettin
     let tls = section.section("tls").map(tls);
     let labels = labels(&mut section, "labels");
     section.finish();
+    // One that can not be used is none; why was noted above.
     let replica = replica.filter(|_| !nats.is_empty() && !secrets.is_empty())?;
     Some(ClusterSettings { nats, name, secrets, replica, copies, credentials, tls, labels })
 }
@@ -54,12 +55,15 @@ pub(super) fn cluster(mut section: TableSection<'_, '_>) -> Option<ClusterSettin
 fn credentials(section: &mut TableSection<'_, '_>, nats: &[String]) -> Option<String> {
     let mut logins = nats.iter().filter_map(|server| login_of(server));
     let first = logins.next();
+    // A replica logs in once and follows whichever server answers: another login there would be refused after a
+    // failover.
     if logins.any(|login| Some(login) != first) {
         section.fault("nats", ConfigFault::UnlikeLogins);
     }
     let credentials = section.text("credentials")?;
     if first.is_some() {
         section.fault("credentials", ConfigFault::TwoLogins);
+    // With an unresolved reference in it a text can not be judged.
     } else if !is_creds(&credentials) && !section.reading.lenient.get() {
         section.fault("credentials", ConfigFault::BadCredentials);
     }
@@ -100,6 +104,7 @@ pub(super) fn labels(section: &mut TableSection<'_, '_>, key: &'static str) -> V
     } else if labels.len() > LABELS_MOST {
         section.fault(key, ConfigFault::TooMany { most: LABELS_MOST });
     }
+    // Two spellings of one set are one to whoever compares them.
     labels.sort();
     labels.dedup();
     labels

@@ -118,6 +118,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
         "g" | "gb" | "gib" => 1 << 30,
         _ => return None,
     };
+    // `checked`: a number that is too large is a mistake and no other, smaller limit.
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
@@ -146,6 +147,7 @@ fn cpus(section: &mut TableSection<'_, '_>) -> Option<Option<u32>> {
 fn parse_thousandths(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let only_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // More digits than thousandths would be cut without a word.
     if !only_digits(whole) || !only_digits(part) || part.len() > 3 {
         return None;
     }
@@ -186,12 +188,14 @@ fn volume(section: &TableSection<'_, '_>, text: &str) -> Option<ContainerVolume>
         }
         VolumeSource::Path(path)
     } else if source.starts_with(|c: char| c.is_ascii_alphanumeric()) && source.chars().all(is_name) {
+        // It begins as a name does: a `-` in front would be an option of the runtime.
         VolumeSource::Named(source.to_owned())
     } else {
         return None;
     };
     let is_option =
         |option: &str| !option.is_empty() && option.chars().all(|c| c.is_ascii_alphanumeric() || "_-=.".contains(c));
+    // Options go to the runtime as they are, so only what can not be a path or another volume.
     if options.is_some_and(|options| !options.split(',').all(is_option)) {
         return None;
     }

@@ -50,6 +50,7 @@ fn rule(mut section: TableSection<'_, '_>, index: usize) -> Option<PolicyRuleSet
         open_world: section.boolean("open_world"),
     };
     let asks_hints = hints != PolicyHints::default();
+    // Hints are of tools, so a rule that asks for them is about tools unless it says otherwise.
     let [tools, prompts, resources] = words(&mut section, "kinds", &KINDS).unwrap_or([true, !asks_hints, !asks_hints]);
     if asks_hints && (prompts || resources) {
         section.fault("kinds", ConfigFault::HintsOfTools);
@@ -61,6 +62,7 @@ fn rule(mut section: TableSection<'_, '_>, index: usize) -> Option<PolicyRuleSet
         name,
         who,
         except,
+        // After `finish`: a rule without an effect has had its other faults noted.
         denies: effect? == "deny",
         items,
         kinds: PolicyKinds { tools, prompts, resources },

@@ -54,6 +54,7 @@ pub(super) fn transport(section: &mut TableSection<'_, '_>, kind: &'static str) 
             let written = section.has("type");
             let is_sse = section.choice("type", &TYPES);
             let remote = remote(section, is_sse.unwrap_or(false));
+            // A type that is not known was reported; the URL was read all the same, for its own faults.
             remote.filter(|_| !written || is_sse.is_some())
         }
         "container" => {
@@ -139,6 +140,7 @@ pub(super) fn common(
         Some(TransportConfig::Container(_)) => Some("container"),
         Some(TransportConfig::Project { .. }) => Some("project"),
     };
+    // `auto` is what every server has: saying it is no mistake, whatever the kind.
     if let (Some(_), Some(kind)) = (auth.as_ref().filter(|auth| **auth != LoginSetting::Auto), elsewhere) {
         section.fault("auth", ConfigFault::DoesNotApply { kind });
     }

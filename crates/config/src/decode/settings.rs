@@ -98,6 +98,7 @@ fn listen(section: &mut TableSection<'_, '_>) -> Option<(ListenAddress, Vec<List
         Some(path) => Some(ListenTarget::Socket(section.reading.expander.path(path))),
         None => text.parse().ok().map(ListenTarget::Address),
     };
+    // All or none: one that does not parse makes the whole key wrong.
     let targets: Option<Vec<ListenTarget>> = texts.iter().map(target).collect();
     let mut targets = targets.unwrap_or_default().into_iter();
     match targets.next() {
