@@ -36,6 +36,8 @@ pub(crate) async fn decide_one(State(admin): State<AdminShared>, Path(id): Path<
         Ok(body) => body,
         Err(error) => return problem(StatusCode::BAD_REQUEST, &format!("the body is not JSON: {error}")),
     };
+    // The digest of what somebody has seen goes with the decision: a definition that changed since is not approved
+    // unseen.
     let items = json!([{ "id": id, "digest": body["digest"] }]);
     answer(decide(&admin.gateway, &json!({ "decision": body["decision"], "items": items })).await)
 }
@@ -82,6 +84,8 @@ pub async fn decide(gateway: &Gateway, body: &Value) -> Result<Value, DecisionFa
     let choice = |item: &Value| {
         let id = item["id"].as_str().ok_or_else(|| bad("`id` must be a string"))?.to_owned();
         let digest = item["digest"].as_str().and_then(hash);
+        // Required, and never taken from the server: without it a decision would be about whatever is held at that
+        // moment.
         let digest = digest.ok_or_else(|| bad("`digest` must be the digest that GET /api/v1/approvals shows"))?;
         Ok(ApprovalChoice { id, digest })
     };

@@ -67,10 +67,13 @@ pub async fn calls(log: &AuditLog, query: &CallsQuery) -> Result<(Vec<(u64, Valu
     loop {
         let from = QueryStart::Before(before);
         let found = log.read(ChangeQuery { from, limit: BATCH, max_bytes: BATCH_BYTES }).await?;
+        // The beginning of the log: nothing older is there to be asked for.
         if found.rows.is_empty() {
             return Ok((out, None));
         }
         for row in found.rows.iter().rev() {
+            // Before the row is counted: `before` is the last one that was looked at, so the next answer begins right
+            // after it.
             if out.len() == ROWS || scanned == MOST_SCANNED {
                 return Ok((out, Some(before)));
             }

@@ -74,8 +74,10 @@ pub(crate) async fn deliveries(State(admin): State<AdminShared>, Path(seq): Path
 }
 
 async fn row(admin: &AdminShared, seq: u64) -> Result<ChangeRow, Box<Response>> {
+    // One before it, because a query begins after a number; the first number is 1.
     let query = ChangeQuery { from: QueryStart::After(seq.saturating_sub(1)), limit: 1, max_bytes: MAX_BYTES };
     let found = admin.changes.read(query).await.map_err(|error| Box::new(unavailable(&error)))?;
+    // The log may begin later: then its first row is another one, and not an answer.
     let row = found.rows.into_iter().find(|row| row.seq == seq);
     row.ok_or_else(|| {
         let detail = format!("change {seq} is not in the log: it is older than what is kept, or was never there");
@@ -108,6 +110,7 @@ pub(crate) fn query(params: &HashMap<String, String>) -> Result<ChangeQuery, Que
         },
         Some(text) => match since(text)? {
             LogPosition::After(seq) => QueryStart::After(seq),
+            // A time before 1970 is before every row.
             LogPosition::At(time) => QueryStart::Time(u64::try_from(time.as_millisecond()).unwrap_or_default()),
         },
     };

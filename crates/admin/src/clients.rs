@@ -130,6 +130,7 @@ fn topic_of(kind: &str) -> Topic {
     match kind {
         "tools" => Topic::Tools,
         "prompts" => Topic::Prompts,
+        // Resources and their templates are announced by one notice.
         _ => Topic::Resources,
     }
 }

@@ -33,6 +33,7 @@ pub(crate) async fn put(State(admin): State<AdminShared>, Path(name): Path<Strin
 pub(crate) async fn delete(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     match admin.registry.apply(vec![RegistryChange::Delete { name: name.clone() }]).await {
         Ok(()) => {
+            // After the commit, and only where it was made: a server that stays needs its logins.
             if let Some(logins) = &admin.logins {
                 logins.forget(&name).await;
             }
@@ -44,6 +45,7 @@ pub(crate) async fn delete(State(admin): State<AdminShared>, Path(name): Path<St
 
 /// `POST /servers/{name}/restart`.
 pub(crate) async fn restart(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
+    // Before the server is restarted, so that its first request goes by what is known now and not by an old refusal.
     if let Some(logins) = &admin.logins {
         logins.restart(&name);
     }
@@ -102,6 +104,7 @@ pub(crate) async fn reload(State(admin): State<AdminShared>) -> Response {
 }
 
 pub(crate) fn refused(refusal: &RegistryRefusal) -> Response {
+    // The kinds have statuses of ours, all of them valid: the other value is never sent.
     let status = StatusCode::from_u16(refusal.kind().status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     problem(status, &refusal.to_string())
 }

@@ -40,6 +40,7 @@ impl MetricsText {
 
     pub(crate) fn histogram_of(&mut self, name: &str, labels: &[Label<'_>], durations: &Durations) {
         let mut total = 0;
+        // The last bucket has no bound of its own: what is above all others is in it.
         let bounds = durations.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(&durations.counts) {
             // Buckets of Prometheus are cumulative.

@@ -41,6 +41,7 @@ pub(crate) async fn list(
     let catalogue = admin.gateway.catalogue().borrow().clone();
     let mut known = known(&catalogue, &state);
     known.retain(|server| params.get("state").is_none_or(|state| server.state() == state));
+    // Sorted only where a part is asked for: `after` goes by names, and everybody else expects the order of the file.
     if params.contains_key("after") || params.contains_key("limit") {
         known.sort_by_key(KnownServer::name);
         known.retain(|server| params.get("after").is_none_or(|after| server.name() > after.as_str()));
@@ -112,6 +113,7 @@ impl<'a> KnownServer<'a> {
     fn state(&self) -> &'static str {
         match self {
             Self::Running(server, _) => server.state.as_str(),
+            // It should run and does not: its `problem` says why, and nobody tries it.
             Self::Idle(entry) if entry.enabled => "failing",
             Self::Idle(_) => "disabled",
         }

@@ -97,6 +97,7 @@ fn decode(text: &str) -> Option<String> {
             b'+' => b' ',
             b'%' => {
                 let digits = [bytes.next()?, bytes.next()?];
+                // Checked before, because `from_str_radix` takes a sign.
                 let digits = std::str::from_utf8(&digits).ok().filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
                 u8::from_str_radix(digits, 16).ok()?
             }
@@ -118,6 +119,7 @@ pub async fn tools_at(
     for item in all.into_iter().skip(part.start).take(part.len()) {
         let mut tool = definition(log, item.digest).await?;
         if !tool.is_object() {
+            // A definition that is too long is known by its digest alone.
             tool = json!({ "description": "not kept: its definition is too long" });
         }
         let (name, schema) = (item.name, tool["inputSchema"].take());
@@ -168,6 +170,8 @@ async fn found(snapshot: Arc<CatalogueSnapshot>, index: &Arc<ToolIndex>, query: 
     let query = index.question(query).await;
     let search = move || {
         let shown = |found: &FoundTool| snapshot.public_name(ListKind::Tools, found.server, &found.local).is_some();
+        // As a view of its own: a search brings its index up to this snapshot, and the shared one must not follow one
+        // client.
         let found = index.search(&snapshot, SearchView::Own, &query, limit, shown);
         present_all(found.iter().filter_map(|f| present(&snapshot, f.server, &f.local, Some(f.score))))
     };
@@ -186,6 +190,7 @@ pub fn tools_part(snapshot: &CatalogueSnapshot, part: std::ops::Range<usize>) ->
             if part.contains(&total) {
                 shown.extend(present(snapshot, offer.server, &item.key, None));
             }
+            // Counted also outside of the part, for the number of pages.
             total += 1;
         }
     }

@@ -122,6 +122,7 @@ impl CallDesk {
     ) -> Result<Arc<TriedCall>, TryFault> {
         let call = {
             let mut table = self.table.lock();
+            // Under the lock with the insert: two at once must not both find the last seat.
             if table.calls.values().filter(|call| !call.is_over()).count() >= RUNNING {
                 return Err(TryFault::TooMany);
             }
@@ -144,6 +145,7 @@ impl CallDesk {
             }
             call
         };
+        // After the lock: it starts a task, which may finish before this returns.
         call.send(&self.tasks, gateway, None);
         Ok(call)
     }
@@ -159,6 +161,7 @@ impl CallDesk {
         let mut asked = None;
         call.state.send_if_modified(|state| {
             let TryPhase::Asked { state: remembered, .. } = &state.phase else { return false };
+            // Taken and changed in one step: of two who answer at once one is told that nothing is asked.
             asked = Some(remembered.clone());
             state.phase = TryPhase::Running;
             true
@@ -190,6 +193,7 @@ impl TriedCall {
 
     fn finish(&self, phase: TryPhase) {
         self.state.send_if_modified(|state| {
+            // The first end counts: a cancel that comes after the answer changes nothing.
             if state.ended.is_some() {
                 return false;
             }
@@ -218,6 +222,7 @@ impl TriedCall {
         let mut params = json!({ "name": self.tool, "arguments": self.arguments });
         if let Some((answers, remembered)) = again {
             params["inputResponses"] = answers;
+            // A server without a state of its own is sent none: `null` is not the absence of the member.
             if !remembered.is_null() {
                 params["requestState"] = remembered;
             }
@@ -243,6 +248,7 @@ impl TriedCall {
                 Reply::Answer(answer) | Reply::Forbidden { answer, .. } => break answer.payload.to_bytes(),
                 Reply::Cancelled => return self.finish(TryPhase::Cancelled),
                 Reply::Message(message) => self.hear(&message),
+                // Everything else is for transports: how to send it, or that it takes longer.
                 _ => {}
             }
         };
@@ -388,6 +394,7 @@ impl EventSource for CallNews {
         if self.over {
             return None;
         }
+        // The state of now first, without waiting: it may have changed before anybody subscribed, or for the last time.
         if std::mem::replace(&mut self.told, true) {
             self.state.changed().await.ok()?;
         }

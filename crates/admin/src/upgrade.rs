@@ -76,6 +76,7 @@ pub(crate) async fn begin(State(admin): State<AdminShared>, Path(name): Path<Str
         Ok(None) => return Json(json!({ "server": name, "upgrade": null })).into_response(),
         Err(refused) => return *refused,
     };
+    // Before anything is started: a seat is a process that may wait for ten minutes.
     let Some(seat) = admin.upgrades.seat() else {
         let detail = format!("{UNDER_WAY} upgrades are under way already; decide about one of them");
         return problem(StatusCode::TOO_MANY_REQUESTS, &detail);
@@ -91,6 +92,7 @@ pub(crate) async fn begin(State(admin): State<AdminShared>, Path(name): Path<Str
         let _ = tell.send(registry.apply_reviewed(change, review(seen, decided)).await);
     });
     let offers = tokio::select! {
+        // The offers first: where both are ready, the review was shown, and its end is asked for by the decision.
         biased;
         offers = offers => offers,
         done = &mut done => return match done {
@@ -98,6 +100,7 @@ pub(crate) async fn begin(State(admin): State<AdminShared>, Path(name): Path<Str
             _ => refused(&RegistryRefusal::NotRunning),
         },
     };
+    // The review was dropped unseen, so the change has ended; its end says why.
     let Ok(offers) = offers else {
         return refused(&done.await.ok().and_then(Result::err).unwrap_or(RegistryRefusal::NotRunning));
     };
@@ -160,6 +163,7 @@ impl UpgradeDesk {
 
     fn take(&self, id: u64, server: &str) -> Option<WaitingUpgrade> {
         let mut table = self.table.lock();
+        // The name has to fit, too: the number alone could decide about another server.
         let is_its = table.waiting.get(&id).is_some_and(|waiting| waiting.server == server);
         is_its.then(|| table.waiting.remove(&id)).flatten()
     }
@@ -210,6 +214,7 @@ async fn wish(admin: &AdminShared, name: &str) -> Result<Option<UpgradeWish>, Bo
         Box::new(problem(status, &fault.to_string()))
     })?;
     let server = merged(&read, fresh);
+    // The keys have the version and the digest in them: where they are the same, nothing is new.
     if server == read {
         return Ok(None);
     }
@@ -232,6 +237,7 @@ fn wishes(keys: &Value) -> ExtraKeys {
 /// The keys of the new release, with what else stood beside those of the old one.
 fn merged(read: &Value, fresh: Value) -> Value {
     let mut keys: Map<String, Value> = read.as_object().cloned().unwrap_or_default();
+    // Dropped before the fresh ones come: a key that the new release does not have must not stay from the old one.
     keys.retain(|key, _| !OF_RELEASE.contains(&key.as_str()));
     if let Value::Object(fresh) = fresh {
         keys.extend(fresh);

@@ -45,10 +45,12 @@ fn list(
     };
     let (before, after) = (items(before), items(after));
     let find = |items: &[OfferItem], item: &OfferItem| items.iter().find(|other| other.key == item.key).cloned();
+    // Names of other tools are no sign here: the tools of the same server know each other.
     let is_foreign = |_: &str| false;
     let (mut added, mut removed, mut changed, mut omitted) = (Vec::new(), Vec::new(), Vec::new(), 0);
     let mut show = |to: &mut Vec<Value>, name: &str, findings: &[Finding], fields: Option<Value>| {
         let severity = tidings_diff::loudest(findings);
+        // Before the bound: what is not shown counts all the same.
         *loudest = (*loudest).max(severity);
         if to.len() >= MOST_ITEMS {
             omitted += 1;

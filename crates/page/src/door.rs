@@ -79,6 +79,7 @@ pub struct Door {
 impl Door {
     /// Goes on with the sessions of an earlier process.
     pub fn with_sessions(sessions: Vec<DoorSession>) -> Self {
+        // Of too many the newest stay: they stand at the end.
         let skip = sessions.len().saturating_sub(MOST_SESSIONS);
         Self { links: VecDeque::new(), sessions: sessions.into_iter().skip(skip).collect() }
     }
@@ -91,6 +92,7 @@ impl Door {
     /// A link with this key opens the page once, under this host name, within ten minutes.
     pub fn issue(&mut self, key: &str, host: &str, read_only: bool, now: u64) {
         self.links.retain(|link| link.ends > now);
+        // The oldest goes, also unused: whoever asks for links without end pushes out only links.
         if self.links.len() >= MOST_LINKS {
             self.links.pop_front();
         }
@@ -103,6 +105,7 @@ impl Door {
         self.links.retain(|link| link.ends > now);
         let key = hash(key);
         let place = self.links.iter().position(|link| link.key == key).ok_or(LinkFault::Spent)?;
+        // Not used up by this: whoever opened it under the wrong name can still open it under the right one.
         if self.links[place].host != host {
             return Err(LinkFault::OtherHost);
         }
@@ -120,6 +123,7 @@ impl Door {
     /// The session of a cookie under a host name.
     pub fn session(&self, cookie: &str, host: &str, now: u64) -> Option<&DoorSession> {
         let cookie = hash(cookie);
+        // Under its own host name only: somebody else's name that is made to lead here (DNS rebinding) has no session.
         self.sessions.iter().find(|session| session.cookie == cookie && session.host == host && session.ends > now)
     }
 
@@ -137,6 +141,7 @@ impl Door {
 
 /// Equal hashes are compared where the time it takes tells nothing: they are of secrets that nobody can choose.
 fn hash(secret: &str) -> String {
+    // Another context than the other hashes of the program: the same secret elsewhere has another hash.
     blake3::derive_key("tidings page door 1", secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

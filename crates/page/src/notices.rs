@@ -33,6 +33,7 @@ impl NoticeCounts {
             return "nobody had to be told".to_owned();
         }
         let mut words = format!("told {} of {}", self.told, self.owed);
+        // Of nobody who was told there is no half.
         if let Some(median) = self.median.filter(|_| self.told > 0) {
             words.push_str(&format!(" · half within {median} ms"));
         }

@@ -124,6 +124,7 @@ impl Shell {
 
     /// How long ago something was, with the time itself.
     pub(crate) fn ago(&self, time: Timestamp) -> Markup {
+        // Not below zero: the clock that made the record may be ahead of this one.
         let seconds = self.now.as_second().saturating_sub(time.as_second()).max(0);
         let exact = time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
         html! { time datetime=(time.to_string()) title=(exact) { (span_of(seconds)) " ago" } }
@@ -151,6 +152,7 @@ fn span_of(seconds: i64) -> String {
 
 /// Text of others: what can not be seen is spelled out, its direction stays its own, and of a long one the beginning is shown.
 pub fn foreign(text: &str) -> Markup {
+    // By bytes first, which is cheap; only a text that may be too long is counted in characters.
     let cut = (text.len() > LONGEST).then(|| text.char_indices().nth(LONGEST)).flatten().map(|(at, _)| at);
     html! {
         bdi {
@@ -171,6 +173,7 @@ pub(crate) fn plain(text: &str) -> String {
         VisibleSpan::Plain(plain) => plain.to_string(),
         VisibleSpan::Marked(c) => format!("⟦U+{:04X}⟧", u32::from(c)),
     };
+    // Cut after it was spelled out: a mark that is cut is shown as a part of one, and hides nothing.
     tidings_diff::visible(text).into_iter().map(span).collect::<String>().chars().take(TITLE).collect()
 }
 
@@ -276,6 +279,7 @@ fn words(old: &str, new: &str, whole: bool) -> Markup {
 /// Of what stays the same, only what is near a change.
 fn shortened(text: &str, after_change: bool, before_change: bool, whole: bool) -> String {
     let count = text.chars().count();
+    // Three times as much: a gap that saves a few words is harder to read than the words.
     if whole || count <= 3 * AROUND {
         return text.to_owned();
     }
