@@ -45,6 +45,7 @@ pub(crate) fn operations(before: &[&str], after: &[&str]) -> Vec<DiffOp> {
     }
     let equal = |at: usize, other: usize, len| DiffOp::Equal { old_index: at, new_index: other, len };
     let mut all = vec![equal(0, 0, head)];
+    // Both in one: gone and come stand together, as in every other difference.
     all.push(DiffOp::Replace { old_index: head, old_len: old, new_index: head, new_len: new });
     all.push(equal(head + old, head + new, tail));
     all
@@ -66,6 +67,7 @@ fn with_context<'a>(all: &[DiffLine<'a>], around: usize) -> Vec<DiffLine<'a>> {
             (false, Some(_)) => out.push(DiffLine::Skipped),
         }
     }
+    // Nor at the end, where nothing follows that it could stand between.
     if out.last() == Some(&DiffLine::Skipped) {
         out.pop();
     }
@@ -82,6 +84,7 @@ pub fn shortened(before: &str, after: &str, width: usize) -> (String, String) {
     let head = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
     let mut start = head.saturating_sub(BEFORE);
     // Begin with a whole word.
+    // Not beyond the difference: a word that is longer than the room before it is cut.
     while start > 0 && start < head && a[start - 1] != ' ' {
         start += 1;
     }

@@ -61,6 +61,7 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, out: &mut 
                 compare(&format!("{path}[{at}]"), Some(old), Some(new), out);
             }
         }
+        // Of another length: by place everything after an element that came would differ.
         (Some(Value::Array(old)), Some(Value::Array(new))) => elements(path, old, new, out),
         (old, new) => {
             out.push(PathChange { path: path.to_owned(), before: old.cloned(), after: new.cloned() });

@@ -30,9 +30,11 @@ fn compare(path: &str, before: &Value, after: &Value, depth: usize, out: &mut Ve
         (Value::Object(old), Value::Object(new)) => (old, new),
         (Value::Bool(true), Value::Object(new)) => (&empty, new),
         (Value::Object(old), Value::Bool(true)) => (old, &empty),
+        // Nothing was right before, so nothing can become wrong.
         (Value::Bool(false), _) => return out.push(Finding::Widened(at(path))),
         _ => return out.push(Finding::Narrowed(at(path))),
     };
+    // After the look at both: equal schemas of any depth have nothing to find.
     if depth > DEEPEST {
         return out.push(Finding::NotUnderstood(at(path)));
     }
@@ -61,6 +63,7 @@ fn keyword(path: &str, key: &str, was: Option<&Value>, is: Option<&Value>, depth
             out.extend(is.difference(&was).cloned().map(Finding::NewlyRequired));
             out.extend(was.difference(&is).cloned().map(Finding::Widened));
         }
+        // Arguments turned around: narrower is what does not admit all that was admitted.
         ("type", was, is) => out.push(narrower(!admits(is, was))),
         ("enum", Some(Value::Array(was)), Some(Value::Array(is))) => {
             out.push(narrower(!was.iter().all(|value| is.contains(value))));
@@ -118,6 +121,7 @@ fn admits(is: Option<&Value>, was: Option<&Value>) -> bool {
         (None, _) => true,
         (Some(_), None) => false,
         (Some(is), Some(was)) => {
+            // An integer is a number, and not the other way around.
             was.iter().all(|one| is.contains(one) || (one == "integer" && is.iter().any(|other| other == "number")))
         }
     }
@@ -155,6 +159,7 @@ pub(crate) fn prompt_arguments(before: &Value, after: &Value, out: &mut Vec<Find
     let gone = old.iter().filter(|(name, _)| find(&new, name).is_none());
     out.extend(gone.map(|(name, _)| Finding::ArgumentRemoved(name.clone())));
     if out.is_empty() {
+        // The order or the words of arguments changed, and nothing that has to be given.
         out.push(Finding::Text("arguments".to_owned()));
     }
 }

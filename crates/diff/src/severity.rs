@@ -179,6 +179,7 @@ pub fn added(definition: &Value, is_tool: &dyn Fn(&str) -> bool) -> Vec<Finding>
     }
     // Resources are named by their addresses, often in `name`, too.
     let own = ["uri", "uriTemplate"].iter().filter_map(|key| definition[*key].as_str()).collect::<String>();
+    // Also a part of it: a name often has only the end of the address.
     found.retain(|sign| !matches!(sign, Sign::Url(text) | Sign::Path(text) if own.contains(text.as_str())));
     let mut all = vec![Finding::Added];
     all.extend(found.into_iter().map(told));
@@ -197,6 +198,7 @@ pub fn changed(fields: &[FieldPair<'_>], is_tool: &dyn Fn(&str) -> bool) -> Vec<
         }
         all.extend(field(pair));
     }
+    // Only what is new: a sign that stood there before was seen when it came.
     all.extend(after.difference(&before).cloned().map(told));
     sorted(all)
 }
@@ -229,6 +231,7 @@ fn field(pair: &FieldPair<'_>) -> Vec<Finding> {
     let (before, after) = (pair.before.unwrap_or(&nothing), pair.after.unwrap_or(&nothing));
     let mut out = Vec::new();
     match pair.field {
+        // Before everything else: a caller may hand over fields that are the same.
         _ if pair.before == pair.after => {}
         "description" | "title" | "name" | "instructions" => out.push(Finding::Text(pair.field.to_owned())),
         "icons" | "_meta" | "size" => out.push(Finding::Cosmetic(pair.field.to_owned())),
@@ -254,6 +257,7 @@ fn hints(before: &Value, after: &Value, out: &mut Vec<Finding>) {
         ("openWorldHint", true, false),
     ];
     for (hint, absent, safe) in HINTS {
+        // What is absent has the value that MCP gives it, so that leaving a hint out is a change where it means one.
         let is_safe = |side: &Value| side[hint].as_bool().unwrap_or(absent) == safe;
         if is_safe(before) && !is_safe(after) {
             out.push(Finding::RiskierHint(hint.to_owned()));

@@ -95,11 +95,13 @@ pub(crate) fn of_text(text: &str, is_tool: &dyn Fn(&str) -> bool, found: &mut BT
     found.extend(tags(text).map(Sign::Tag));
     // Unseen characters between the letters must not hide the words.
     let plain: String =
+        // Spaces stay, though some are deceptive: without them two words would become one.
         text.chars().filter(|c| !is_deceptive(*c) || c.is_whitespace()).flat_map(char::to_lowercase).collect();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     found.extend(
         INSTRUCTIONS
             .iter()
+            // Those with a sign of a tag are found as tags, which tolerate attributes and cases.
             .filter(|words| !words.starts_with('<') && plain.contains(*words))
             .copied()
             .map(Sign::Instruction),

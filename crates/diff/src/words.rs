@@ -24,6 +24,7 @@ pub fn words(before: &str, after: &str) -> Vec<WordSpan> {
     let ops = operations(&old, &new);
     for (at, op) in ops.iter().enumerate() {
         let (old, new) = (old[op.old_range()].concat(), new[op.new_range()].concat());
+        // At the ends a space is part of what stayed.
         let is_between = at > 0 && at + 1 < ops.len();
         match op {
             // A space between two changed words would cut one change into many that nobody can read.

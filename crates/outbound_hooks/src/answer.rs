@@ -38,6 +38,7 @@ impl DeliveryAnswer {
             // It says nothing about the message: there was no time for it, or it went elsewhere.
             408 | 425 | 429 => Self::Unavailable { after },
             400..=499 => Self::Refused { after },
+            // Also redirects: they are not followed, since the message is signed for whoever is configured.
             _ => Self::Unavailable { after },
         }
     }

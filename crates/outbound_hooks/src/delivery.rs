@@ -80,6 +80,7 @@ impl HookDelivery {
                         return Ok(());
                     }
                 }
+                // Kept before a wait, and not before each send: this is the moment when nothing else is to be done.
                 QueueStep::Wait(_) | QueueStep::Idle => {
                     self.keep(&queue, &mut unkept).await;
                     let pause = match step {
@@ -125,18 +126,22 @@ impl HookDelivery {
     }
 
     async fn send(&self, queue: &mut DeliveryQueue, seq: u64, stop: &CancellationToken) -> Result<(), LogError> {
+        // One row is read again for each try: the queue holds numbers only, however long a receiver is away.
         let query = ChangeQuery { from: QueryStart::After(seq.saturating_sub(1)), limit: 1, max_bytes: usize::MAX };
         let row = self.log.read(query).await?.rows.into_iter().find(|row| row.seq == seq);
         let Some(row) = row else {
+            // The log forgets what is old, and a receiver may be away for longer.
             queue.missing(seq);
             return Ok(());
         };
         let Some(message) = OutboundMessage::of(&row, &self.settings, &self.sender) else {
+            // The configuration may have changed since it was taken in.
             queue.unwanted(seq);
             return Ok(());
         };
         let ending = async {
             stop.cancelled().await;
+            // Longer than `stop`: a try that is nearly done would else be made a second time by the next process.
             tokio::time::sleep(LAST_TRY).await;
         };
         let posted = tokio::select! {
@@ -193,6 +198,7 @@ impl HookDelivery {
         let mut status = self.status.lock();
         let was = status.state;
         match (&error, answer) {
+            // With more to send it may fail again at the next: that would be said twice for one fault.
             (None, _) if was == DeliveryState::Retrying && status.pending <= 1 => {
                 tracing::info!(%hook, "takes changes again");
             }

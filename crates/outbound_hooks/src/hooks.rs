@@ -131,6 +131,8 @@ impl OutboundHooks {
                     let is_same = |(identity, _): &&(String, CancellationToken)| identity == settings.identity();
                     let mut earlier: Vec<_> = leaving.iter().filter(is_same).map(|(_, ended)| ended.clone()).collect();
                     if let Some(known) = known {
+                        // Ended before the new one begins, which waits for it in its own task: nobody holds the lock
+                        // over that.
                         known.stop.cancel();
                         earlier.push(known.ended);
                     }
@@ -144,6 +146,7 @@ impl OutboundHooks {
             leaving.push((hook.settings.identity().to_owned(), hook.ended.clone()));
             gone.push(hook.ended);
         }
+        // Also where none is gone: an earlier process may have left places of URLs that are not configured any more.
         shared.tasks.spawn(Arc::clone(shared).forget_others(gone));
     }
 
@@ -171,6 +174,7 @@ impl HooksShared {
         };
         match kept.get() {
             Some(client) => Ok(client.clone()),
+            // Made outside of the cell: a failure is not kept, and of two who make one at once the first stays.
             None => make().map(|client| kept.get_or_init(|| client).clone()),
         }
     }
@@ -201,10 +205,12 @@ impl HooksShared {
         let (mine, at_end) = (stop.clone(), ended.clone().drop_guard());
         let shared = Arc::clone(self);
         self.tasks.spawn(async move {
+            // A guard: the end is told also where the task panics, or the next one of this place would wait for ever.
             let _at_end = at_end;
             for ended in earlier {
                 ended.cancelled().await;
             }
+            // Taken and let go at once: it only waits until nobody drops places any more.
             drop(shared.forgetting.lock().await);
             delivery.run(mine).await;
         });
@@ -240,6 +246,7 @@ fn key(settings: &NotifySettings) -> String {
 
 fn fingerprint(settings: &NotifySettings) -> String {
     let mut hasher = blake3::Hasher::new();
+    // Not the name and not the filters: another one of those is no other receiver.
     for part in [&settings.url, &format!("{:?}", settings.format)].into_iter().chain(&settings.secrets) {
         hasher.update(part.as_bytes());
         hasher.update(b"\n");

@@ -145,6 +145,7 @@ fn text(record: &ChangeRecord) -> String {
     let names = |list: &[String]| list.iter().map(|item| name(item)).collect::<Vec<_>>();
     let mut out = format!("*{}* {}", name(&record.server), plain(&record.kind));
     if let Some(severity) = record.severity.as_deref().filter(|severity| matches!(*severity, "suspect" | "breaking")) {
+        // Only what asks for somebody: a severity on every line would be read by nobody.
         let _ = write!(out, " ({severity})");
     }
     if record.held {
@@ -175,6 +176,7 @@ fn plain(kind: &str) -> String {
 /// this format looks for addresses, people or marks.
 fn name(text: &str) -> String {
     let mut out = String::from("`");
+    // Cut before it is made visible: what stands for one character is longer than one.
     let short: String = text.chars().take(LONGEST_NAME).collect();
     for span in visible(&short) {
         match span {
@@ -196,6 +198,7 @@ fn name(text: &str) -> String {
     if short.len() < text.len() {
         out.push('…');
     }
+    // A name of spaces only would be a pair of marks with nothing in it.
     if out.trim_start_matches('`').trim().is_empty() {
         out.push_str("(no name)");
     }

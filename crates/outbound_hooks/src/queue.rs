@@ -93,6 +93,7 @@ impl DeliveryQueue {
             kept.disabled = false;
             kept.failures = 0;
             kept.pause_until = 0;
+            // Tried anew, but `since` stays: another configuration is no reason to try for three more days.
             kept.pending.iter_mut().for_each(|message| message.due = 0);
             fingerprint.clone_into(&mut kept.fingerprint);
         }
@@ -119,6 +120,7 @@ impl DeliveryQueue {
 
     /// A change was looked at; `wanted` if the receiver is to be told.
     pub fn took(&mut self, seq: u64, wanted: bool, now: u64) {
+        // A row that comes again, as where the log is followed anew, is not sent twice.
         if seq <= self.kept.cursor {
             return;
         }
@@ -138,6 +140,7 @@ impl DeliveryQueue {
         if self.kept.pause_until > now {
             return QueueStep::Wait(self.kept.pause_until);
         }
+        // In order, but for those that were refused: they wait by themselves and hold up nobody.
         match self.kept.pending.iter().find(|message| message.due <= now) {
             Some(message) => QueueStep::Send(message.seq),
             None => self.kept.pending.iter().map(|message| message.due).min().map_or(QueueStep::Idle, QueueStep::Wait),
@@ -184,6 +187,7 @@ impl DeliveryQueue {
             DeliveryAnswer::Unavailable { after } => {
                 self.counts.failed += 1;
                 self.kept.failures = self.kept.failures.saturating_add(1);
+                // The longer of the two: who asks for less than it needs gets what failures have taught.
                 self.kept.pause_until = now + pause(self.kept.failures, seq).max(after.unwrap_or_default());
                 let message = &mut self.kept.pending[place];
                 message.attempts = message.attempts.saturating_add(1);
@@ -206,6 +210,7 @@ impl DeliveryQueue {
     /// Each message is tried once, however long the process was not there.
     fn give_up(&mut self, now: u64) {
         let before = self.kept.pending.len();
+        // `attempts == 0`: after days without a process everything is old, and nothing was tried yet.
         self.kept.pending.retain(|message| message.attempts == 0 || now.saturating_sub(message.since) < GIVE_UP);
         self.counts.expired += (before - self.kept.pending.len()) as u64;
     }
@@ -213,6 +218,7 @@ impl DeliveryQueue {
 
 /// The pause after so many failures, a fifth longer at most: many receivers that went away together do not come back together.
 fn pause(failures: u32, seq: u64) -> u64 {
+    // Bounded before the shift: 2^20 seconds are far beyond the longest pause.
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(LONGEST_PAUSE);
     // No randomness is needed: numbers of changes differ enough.
     let spread = seq.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(failures)) % 200;

@@ -69,6 +69,7 @@ impl OperationDurations {
         let told = span.attributes.iter().filter(|(key, _)| KEYS.contains(key)).cloned();
         let error = span.error.clone().map(|error| ("error.type", SpanValue::Text(error)));
         let mut key: SpanAttributes = told.chain(error).collect();
+        // One more than the bound, then: the series of the rest has to have a place of its own.
         if histogram.len() >= MOST_SERIES && !histogram.contains_key(&key) {
             key = vec![(OVERFLOW, "true".into())];
         }

@@ -38,6 +38,8 @@ impl ExportSettings {
     pub fn read(configured: &TelemetrySettings, env: EnvironmentReader<'_>) -> (Option<Self>, Vec<String>) {
         let mut warnings = Vec::new();
         let variable = |name: &str| env(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        // Before the endpoint, also that of the configuration: the variable switches off what anything else has
+        // switched on.
         let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true"));
         let base = configured.otlp.clone().or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let Some(base) = base.filter(|_| !is_disabled) else { return (None, warnings) };
@@ -47,9 +49,12 @@ impl ExportSettings {
         let is_http = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
         let urls = of("/v1/traces").filter(is_http).zip(of("/v1/metrics"));
         let Some((traces_url, metrics_url)) = urls else {
+            // The configuration's own URL was checked when it was read, so only the variable can be wrong here.
             warnings.push("OTEL_EXPORTER_OTLP_ENDPOINT is no URL that begins with http:// or https://".to_owned());
             return (None, warnings);
         };
+        // Said and then ignored: the address may be right all the same, and a gateway that does not start would be
+        // worse.
         if let Some(protocol) = variable("OTEL_EXPORTER_OTLP_PROTOCOL").filter(|known| known != "http/protobuf") {
             warnings.push(format!(
                 "OTEL_EXPORTER_OTLP_PROTOCOL is {protocol:?}: only http/protobuf is spoken, most often on port 4318"
@@ -119,6 +124,7 @@ fn headers(
             continue;
         };
         value.set_sensitive(true);
+        // The first of a name stays, which is the configuration's: a variable of the machine must not replace a key.
         if !headers.iter().any(|(known, _)| *known == name) {
             headers.push((name, value));
         }
@@ -129,6 +135,7 @@ fn headers(
 fn resource(service_name: Option<String>, told: Option<&str>) -> Vec<(String, String)> {
     let mut resource: Vec<(String, String)> = told.into_iter().flat_map(pairs).collect();
     if let Some(name) = service_name {
+        // `OTEL_SERVICE_NAME` wins over `service.name` among the attributes, by the specification.
         resource.retain(|(key, _)| key != "service.name");
         resource.push(("service.name".to_owned(), name));
     }

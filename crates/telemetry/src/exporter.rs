@@ -66,9 +66,12 @@ impl Exporter {
                 }
             };
             tokio::select! {
+                // The end first: a collector that answers at once would otherwise be served for as long as there are
+                // spans.
                 biased;
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep_until(metrics_due) => {
+                    // From now, and not from when it was due: measures that were missed say the same as the next.
                     metrics_due = Instant::now() + metrics_every;
                     // Lost with the end, these are sent once more below.
                     let _ = stop.run_until_cancelled(self.send_metrics()).await;
@@ -82,6 +85,7 @@ impl Exporter {
                     }
                 }
             }
+            // What was under way stays in `held`, and is sent again below: the collector may see it twice.
             let Some(paused) = stop.run_until_cancelled(self.send_spans()).await else { break };
             // Whoever asked for patience is not hurried by more spans.
             may_hurry = paused.is_none();
@@ -96,6 +100,7 @@ impl Exporter {
         let last = async {
             while !(self.held.is_empty() && self.shared.queue.is_empty()) {
                 if self.send_spans().await.is_some() {
+                    // Refused once is enough at the end: the pause that it asks for is longer than there is time.
                     break;
                 }
             }
@@ -131,13 +136,16 @@ impl Exporter {
                 }
                 Sent::Refused(error) | Sent::Nowhere(error) => {
                     self.shared.queue.drop_spans(self.held.len());
+                    // Dropped: the collector does not take these, and those behind them must not wait for it.
                     self.held.clear();
                     self.fails(&error);
                 }
                 Sent::Later(error, after) => {
                     self.fails(&error);
+                    // Six doublings are 64 seconds, which the longest pause cuts.
                     let doubled = FIRST_PAUSE.saturating_mul(1 << self.failures.min(6)).min(LONGEST_PAUSE);
                     self.failures += 1;
+                    // What it asks for is bounded, too: for hours spans would be dropped that it could have taken.
                     return Some(after.unwrap_or_else(|| jittered(doubled)).min(LONGEST_PAUSE));
                 }
             }
@@ -152,6 +160,7 @@ impl Exporter {
         if !self.shared.settings.metrics || self.takes_no_metrics {
             return;
         }
+        // A copy, so that calls do not wait for their lock while the message is written.
         let durations = self.shared.durations.lock().clone();
         if durations.is_empty() {
             return;
@@ -185,6 +194,7 @@ impl Exporter {
         for (name, value) in &self.shared.settings.headers {
             headers.insert(name, value.clone());
         }
+        // After those of the configuration: this one is not theirs to change.
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         match self.client.fetch(request, PATIENCE, ANSWER).await {
             Ok(answer) if answer.status().is_success() => Sent::Taken,

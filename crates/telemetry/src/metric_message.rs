@@ -55,6 +55,7 @@ fn overflow(out: &mut ProtoMessage) {
     out.message(9, |out| {
         out.text(1, "otel.metric.overflow");
         out.message(2, |out| {
+            // A boolean, as the specification has it for this attribute.
             out.chosen_number(2, 1);
         });
     });

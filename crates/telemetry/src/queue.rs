@@ -41,6 +41,8 @@ impl SpanQueue {
             waiting.spans.push_back(span);
             waiting.spans.len()
         };
+        // At 1 the sender begins to gather, and at a whole batch it need not gather longer. Every other bell would wake
+        // it for nothing.
         if count == 1 || count == BATCH {
             self.bell.notify_one();
         }
@@ -54,6 +56,7 @@ impl SpanQueue {
     pub(crate) fn take_batch(&self) -> Vec<Vec<u8>> {
         let mut waiting = self.waiting.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
+        // Looked at before a span is added: one that is larger than a batch goes out alone and not never.
         while batch.len() < BATCH && bytes < BATCH_BYTES {
             let Some(span) = waiting.spans.pop_front() else { break };
             bytes += span.len();

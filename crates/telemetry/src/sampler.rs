@@ -43,7 +43,10 @@ impl TraceSampler {
             // Everybody who asks about the same trace has to come to the same answer: its id decides.
             _ => {
                 let [.., a, b, c, d, e, f, g, h] = *trace;
+                // 63 bits of the second half, as the Go SDK takes them: what that samples by the same ratio is sampled
+                // here, too.
                 let place = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
+                // All is asked for apart: the largest place as an `f64` is the bound itself.
                 self.ratio >= 1.0 || (place as f64) < self.ratio * (1_u64 << 63) as f64
             }
         }

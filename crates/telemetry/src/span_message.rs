@@ -88,6 +88,7 @@ pub(crate) fn attribute(out: &mut ProtoMessage, key: &str, value: &SpanValue) {
     out.text(1, key);
     out.message(2, |out| match value {
         SpanValue::Text(text) => {
+            // `bytes`, and not `text`: an empty value in a `oneof` has to be there, or the attribute has none at all.
             out.bytes(1, text.as_bytes());
         }
         SpanValue::Number(number) => {
