@@ -46,6 +46,7 @@ impl AccessControl {
 
     /// What another reading of the file says; the change is made when what is given back is called.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
+        // First: a change that would leave everybody outside, or inside, is refused as a whole.
         if let Some(fault) = fault(config) {
             return Err(WatchFault(fault));
         }
@@ -80,6 +81,7 @@ fn settings(config: &Config, admin_token: &str, base: &str) -> AuthenticatorSett
     // Rules can name its owner, too.
     let owner = PersonFacts { token: Some("local".to_owned()), ..PersonFacts::default() };
     let owner = Principal::new("local", AccessScope::everything().of_person(owner));
+    // The owner's key is always among them: the API must be reachable whatever the file says.
     let mut tokens = vec![StaticToken::of(admin_token, owner)];
     let auth = config.auth.clone().unwrap_or_default();
     for token in auth.tokens {

@@ -83,16 +83,21 @@ impl AuditTrail for AuditRecorder {
 impl AuditRecorder {
     /// Whether one more refusal is recorded, and how many were not in the minute before.
     fn admit_refusal(&self) -> Option<u64> {
+        // From 1, so that the first minute differs from the zero that the counter begins with.
         let minute = self.begun.elapsed().as_secs() / 60 + 1;
         let update = |old: u64| {
             let same = old >> 32 == minute;
+            // The lower half holds 2^32 refusals of a minute, which nobody can send: it does not run over into the
+            // minute.
             Some(if same { old.saturating_add(1) } else { minute << 32 | 1 })
         };
+        // Relaxed: it counts, and orders nothing else.
         let old = self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).unwrap_or_default();
         let counted = old & u64::from(u32::MAX);
         if old >> 32 == minute {
             return (counted < REFUSALS).then_some(0);
         }
+        // The first of a minute tells of the one before; the others tell nothing, so that nothing is told twice.
         Some(counted.saturating_sub(REFUSALS))
     }
 }
@@ -239,6 +244,7 @@ fn json_or_text(members: &mut Vec<u8>, name: &str, raw: &[u8]) {
         return text(members, name, &String::from_utf8_lossy(raw));
     }
     key(members, name);
+    // On one line, as every record is in the file that sinks write.
     members.extend_from_slice(&one_line(&Bytes::copy_from_slice(raw)));
 }
 

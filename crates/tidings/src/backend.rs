@@ -204,6 +204,7 @@ impl Backend {
     ) -> Result<Value, CommandFailure> {
         let mut own = meta::own(Revision::MODERN, info, &json!({}));
         if let (Some(own), Some(given)) = (own.as_object_mut(), params["_meta"].as_object_mut()) {
+            // The caller's own members win: `append` replaces those of the same name.
             own.append(given);
         }
         params["_meta"] = own;
@@ -302,6 +303,7 @@ async fn post(
 
 /// The servers that were added at run time, unless another process has them.
 fn kept(cli: &Cli) -> ServerTable {
+    // Only a store that exists: a command that looks makes no files.
     let kept = DataDir::find(cli.data.as_deref()).ok().and_then(|data| {
         let store = Store::existing(data.path()).ok().flatten()?;
         ServerTable::new(&store).read().ok()

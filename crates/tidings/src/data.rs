@@ -87,6 +87,7 @@ impl DataDir {
         let path = self.admin_token_file();
         // The same over restarts: scripts and clients may have kept it.
         if let Ok(token) = std::fs::read_to_string(&path)
+            // An empty file is what a full disk leaves behind.
             && !token.trim().is_empty()
         {
             return Ok(token.trim().to_owned());
@@ -174,6 +175,7 @@ impl DataDir {
             // Whoever serves holds the lock for as long as it lives.
             Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
             // Where there is no lock, the process must be the one that wrote the file.
+            // A system without `/proc` has written no time, and the id has to do.
             Err(_) => state["started"].is_null() || started(pid) == state["started"].as_u64(),
         };
         if !lives {
@@ -195,6 +197,7 @@ impl DataDir {
 /// Takes a lock that another process may try for a moment, to see whether anybody has it.
 fn take(lock: &std::fs::File) -> bool {
     // Whoever looks whether a gateway runs holds the lock for a moment.
+    // 200 ms in all: longer than anybody looks, and short enough for a start.
     (0..20).any(|attempt| {
         if attempt > 0 {
             std::thread::sleep(Duration::from_millis(10));
@@ -233,6 +236,7 @@ fn private() -> std::fs::OpenOptions {
 
 /// Writes a file that only its owner may read.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // The mode counts only where the file is made: one that is there keeps its own.
     private().write(true).create(true).truncate(true).open(path).and_then(|mut file| file.write_all(bytes))
 }
 

@@ -24,6 +24,7 @@ pub(crate) fn stop_on_signal(stop: CancellationToken) {
     });
     match spawned {
         // From here on a signal is heeded: who sees what is printed next may send one.
+        // A second at most: a process that can not heed signals still serves, and they end it in the system's way.
         Ok(_) => drop(wait.recv_timeout(Duration::from_secs(1))),
         Err(error) => tracing::error!(%error, "signals end the process at once"),
     }
@@ -32,6 +33,7 @@ pub(crate) fn stop_on_signal(stop: CancellationToken) {
 async fn follow(stop: &CancellationToken, heeded: &mpsc::Sender<()>) {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
+        // `heeded` is dropped unsent, which ends the wait at once.
         return;
     };
     let _ = heeded.send(());
@@ -48,6 +50,7 @@ async fn follow(stop: &CancellationToken, heeded: &mpsc::Sender<()>) {
             1
         }
     };
+    // `exit` runs no destructors: what waits in the queue of the log would be lost.
     logging::flush();
     std::process::exit(code);
 }

@@ -110,6 +110,7 @@ fn hashes(items: Vec<ItemDigest>) -> Vec<ListedItem> {
 
 /// Milliseconds are finer than anybody reads.
 fn timestamp(time: SystemTime) -> Timestamp {
+    // A time that the log can not write is nobody's: the record counts from now.
     let time = Timestamp::try_from(time).unwrap_or_else(|_| Timestamp::now());
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
@@ -158,6 +159,7 @@ fn changed(item: &ChangedDefinition, room: &mut usize) -> ChangedItem {
 fn field_change(field: &ChangedField, room: &mut usize) -> FieldChange {
     let sizes = [&field.before, &field.after].map(|value| value.as_ref().map_or(0, bytes::Bytes::len));
     let size = sizes.iter().sum::<usize>();
+    // Both or none: half of a difference reads as something that came or went.
     let truncated = sizes.iter().any(|size| *size > VALUE) || size > *room;
     // The fields that changed are named all the same; only their values are left out.
     if truncated {

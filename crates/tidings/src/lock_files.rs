@@ -104,9 +104,12 @@ impl LockFiles {
         let mut records = self.records.lock();
         let key = (path.clone(), server.name.clone());
         if let Some((record, keeper)) = records.get(&key) {
+            // The record is kept and only its name changes: what was decided is about the definitions, and not about
+            // how they are reached.
             *keeper.identity.lock() = self.identity(server);
             return Ok(Some(ApprovalPlan { policy, record: Arc::clone(record) }));
         }
+        // Under the lock of the records: of two plans of one server both must have the same record.
         let locked = read(&path)?.servers.remove(&server.name);
         let keeper = Arc::new(ServerKeeper {
             definitions: self.data.as_ref().map(|data| definitions_file(data, &path, &server.name)),
@@ -165,6 +168,8 @@ impl LockFiles {
             Ok(lock) => lock,
             Err(reason) => {
                 tracing::warn!("{reason}; what was approved before stays so");
+                // An approval must not vanish because somebody is in the middle of an edit, and none may be guessed
+                // from half a file.
                 return false;
             }
         };
@@ -213,6 +218,8 @@ pub(crate) fn change<T>(path: &Path, change: impl FnOnce(&mut LockFile) -> T) ->
     let done = change(&mut lock);
     let text = lock.to_text();
     if text != before || !path.exists() {
+        // In the same folder: a rename between two disks is not one step. Its holder is alone, by the lock of the
+        // folder.
         let partial = folder.join(format!(".{NAME}.{}", std::process::id()));
         let written = std::fs::write(&partial, &text).and_then(|()| std::fs::rename(&partial, path));
         if written.is_err() {
@@ -254,6 +261,7 @@ fn approvals(locked: Option<&LockedServer>, definitions: Option<&Map<String, Val
             let (kind, digest) = (kind(&item.kind)?, hash(text)?);
             let known = definitions.and_then(|all| all.get(&item.kind)?.get(&item.name)?.as_str());
             let definition = known.map(|text| Bytes::copy_from_slice(text.as_bytes()));
+            // Of another content it would be shown as what was approved: the hash alone says what that is.
             let definition = definition.filter(|raw| says(raw) == Some(digest));
             Some(ApprovalDecision { kind, name: LocalName::new(item.name.as_str()), digest, definition, verdict })
         };
@@ -278,6 +286,7 @@ fn identity(server: &ServerConfig, beside: Option<&Path>) -> String {
     };
     match &server.transport {
         TransportConfig::Stdio { command, args, .. } => {
+            // The arguments are only in the hash, because keys are often among them.
             let line = json!([from_there(Path::new(command)), args]).to_string();
             format!("command {HASH}{}", blake3::hash(line.as_bytes()).to_hex())
         }
@@ -285,6 +294,7 @@ fn identity(server: &ServerConfig, beside: Option<&Path>) -> String {
             let bare = url.split(['?', '#']).next().unwrap_or_default();
             let (scheme, rest) = bare.split_once("://").unwrap_or(("", bare));
             let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            // From the right: a password may hold an `@`.
             format!("url {scheme}://{}/{path}", host.rsplit('@').next().unwrap_or_default())
         }
         TransportConfig::Container(container) => format!("image {}", container.image),
@@ -295,6 +305,7 @@ fn identity(server: &ServerConfig, beside: Option<&Path>) -> String {
 /// Where the definitions of a server are kept.
 fn definitions_file(data: &Path, lock: &Path, server: &str) -> PathBuf {
     let name = json!([lock.display().to_string(), server]).to_string();
+    // One folder holds the definitions of all locks and servers, so both are in the name.
     let name = blake3::hash(name.as_bytes()).to_hex();
     data.join("approved").join(format!("{}.json", &name[..32]))
 }
@@ -333,11 +344,13 @@ impl ServerKeeper {
 
 impl ApprovalKeeper for ServerKeeper {
     fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), KeepFault> {
+        // A command sees servers at one moment, and what it happens to see must not become what is trusted.
         if occasion != KeepOccasion::Decided && !self.keeps_first_sight {
             return Ok(());
         }
         if occasion != KeepOccasion::Learnt {
             change(&self.path, |lock| {
+                // Read again behind the lock: another process may have seen the server first, and its word stays.
                 if occasion == KeepOccasion::FirstSight && lock.servers.contains_key(&self.server) {
                     return;
                 }
@@ -350,6 +363,7 @@ impl ApprovalKeeper for ServerKeeper {
                             server.rejected.remove(&item);
                             server.approved.insert(item, hash);
                         }
+                        // What was approved before stays so: the rejection is of another definition.
                         ApprovalVerdict::Reject => drop(server.rejected.insert(item, hash)),
                     }
                 }

@@ -51,6 +51,7 @@ impl RegistryHttp {
         let host = url.host().ok_or_else(|| unreachable("it has no address"))?;
         let is_declared = host_and_port(url).is_some_and(|asked| self.declared.contains(&asked));
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        // A name is looked at by the client's resolver instead, after it was resolved.
         if !is_declared && address.is_ok_and(|address| !is_public(address)) {
             return Err(unreachable("it is an address of a private network that no [[registry]] names"));
         }
@@ -98,15 +99,19 @@ impl RegistryHttp {
     async fn digest(&self, image: &str) -> Result<String, SyncFault> {
         let (host, name, tag) = parts(image);
         let is_local = host.starts_with("localhost") || host.starts_with("127.0.0.1");
+        // A registry on this machine has no certificate; `send` lets it through only where the configuration names it.
         let scheme = if is_local { "http" } else { "https" };
         let url = address(&format!("{scheme}://{host}/v2/{name}/manifests/{tag}"))?;
         let mut headers = vec![(ACCEPT, HeaderValue::from_static(MANIFESTS))];
+        // `HEAD`: the digest is a header, and a manifest may be long.
         let mut answer = self.send(Method::HEAD, &url, &headers, IMAGE_WITHIN, IMAGE_BYTES).await?;
         if answer.status() == StatusCode::UNAUTHORIZED {
             // Even what anybody may read needs a token at most registries, which they give to anybody.
             let challenge = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
             let realm = challenge.and_then(|challenge| token_address(challenge, &name));
             let realm = address(&realm.ok_or(SyncFault::Status(401))?)?;
+            // Without the headers of the first request: where tokens come from is the registry's word, and may be
+            // anybody.
             let given = self.send(Method::GET, &realm, &[], IMAGE_WITHIN, IMAGE_BYTES).await?;
             let given: Value = serde_json::from_slice(given.body()).unwrap_or_default();
             let token = given["token"].as_str().or_else(|| given["access_token"].as_str());
@@ -120,6 +125,7 @@ impl RegistryHttp {
             return Err(SyncFault::Status(answer.status().as_u16()));
         }
         let digest = answer.headers().get("docker-content-digest").and_then(|digest| digest.to_str().ok());
+        // Checked, because it becomes part of a command: it must not be anything but a digest.
         let digest = digest.filter(|digest| {
             digest
                 .strip_prefix("sha256:")
@@ -155,6 +161,7 @@ fn host_and_port(url: &Uri) -> Option<(String, u16)> {
 
 fn is_same_origin(from: &Uri, to: &str) -> bool {
     let Ok(to) = joined(from, to) else { return false };
+    // The scheme, too: a redirect from `https` to `http` would send the headers in the open.
     from.scheme() == to.scheme() && from.authority() == to.authority()
 }
 
@@ -178,6 +185,7 @@ fn parts(image: &str) -> (String, String, String) {
         _ => (image, "latest"),
     };
     let (host, name) = match name.split_once('/') {
+        // As Docker reads it: the first part is a host only if it can not be the name of a user there.
         Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (host, rest.to_owned()),
         Some(_) => ("docker.io", name.to_owned()),
         None => ("docker.io", format!("library/{name}")),

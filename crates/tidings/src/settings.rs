@@ -68,6 +68,7 @@ fn read_again(
 ) -> Result<Config, LoadFault> {
     let content = std::fs::read(path);
     if let (Some(records), Ok(content)) = (records, &content)
+        // What is judged is what is parsed below: the file is not read a second time.
         && !records.trusts(path, content)
     {
         let changed = Untrusted { file: path.to_owned(), content: content.clone() };
@@ -134,6 +135,7 @@ fn choose(cli: &Cli, records: &TrustRecords) -> Result<Chosen, CommandFailure> {
 fn load_chosen(chosen: Chosen, records: TrustRecords, parse: Parse) -> Result<LoadedConfig, CommandFailure> {
     let Chosen { counts, untrusted } = chosen;
     let Some((found, content)) = counts else {
+        // With `untrusted`: whoever asks why there is nothing is told of the file that would count.
         return Ok(LoadedConfig { config: Config::default(), found: None, text: None, untrusted, records });
     };
     let text = content.as_ref().ok().cloned();

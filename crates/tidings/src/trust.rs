@@ -71,6 +71,7 @@ impl TrustRecords {
         // Moved to the end when it is agreed to again, so that the contents used last are the ones remembered.
         hashes.retain(|known| *known != hash);
         hashes.push(hash);
+        // The oldest go: they stand at the beginning.
         let first = hashes.len().saturating_sub(REMEMBERED);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let record = json!({

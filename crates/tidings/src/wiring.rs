@@ -133,6 +133,7 @@ pub(crate) struct PreparedGateway {
 /// Which gateway this is: a new one with every start, and the same file for all that are configured by it.
 fn own_path(file: Option<&Path>) -> Result<GatewayPath, CommandFailure> {
     let mut instance = secret::fresh()?;
+    // 64 bits are enough to tell all gateways of a chain apart.
     instance.truncate(16);
     let file = file.and_then(|file| file.canonicalize().ok()).map(|file| {
         // Its keys are fixed, so that every process of this build gives the file the same number.
@@ -273,6 +274,7 @@ impl PreparedGateway {
     /// It is a replica of the cluster in its configuration, if there is one: what it seals opens at the others.
     pub(crate) fn join_cluster(&mut self) -> Result<(), CommandFailure> {
         let Some(cluster) = &self.config.cluster else { return Ok(()) };
+        // Of one process's own: the log of the cluster would neither know of them nor take them away.
         if self.registry.state().servers.iter().any(|server| server.origin == Origin::Runtime || server.switched) {
             return Err(CommandFailure::Failed(
                 "what is added, enabled or disabled in a cluster stands in its log, and this data directory has servers that one \
@@ -281,6 +283,7 @@ impl PreparedGateway {
                     .to_owned(),
             ));
         }
+        // Only the first, which seals: what clients carry from before it was replaced is not valid any more.
         let secret = cluster.secrets.first().map(String::as_str).unwrap_or_default();
         self.seal_key = SealKey::new(blake3::derive_key("tidings 2026-11 states of a cluster", secret.as_bytes()));
         self.joins = true;
@@ -365,6 +368,8 @@ impl PreparedGateway {
         plans.extend(self.notice);
         if !self.watches.is_empty() {
             plans.push(self.planner.watch_plan());
+            // Before anybody reads the file again: the engine has the server from here on, and must not be given a
+            // second one.
             self.planner.watching.store(true, Ordering::Relaxed);
         }
         // Also where only some client finds tools by searching: then it is there, and others are not shown it.
@@ -689,6 +694,7 @@ impl EnginePlans {
         let logins = self.logins.as_ref()?;
         let settings = match &server.auth {
             LoginSetting::Off => return None,
+            // The user's own header says who logs in; a token in its place would not be theirs.
             LoginSetting::Auto if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) => {
                 return None;
             }

@@ -44,6 +44,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let stop = CancellationToken::new();
     ending::stop_on_signal(stop.clone());
     let listen = listen.unwrap_or_else(|| config.gateway.listen.clone());
+    // Before the socket is opened: for a moment anybody could come in.
     entrance::refuse_strangers(config, &listen)?;
     let data = DataDir::find(cli.data.as_deref())?;
     let mut not_kept = Vec::new();
@@ -97,6 +98,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     let gateway = prepared.start(None, Some(feed::journal(&log, names.clone())), trail);
     // What changes before this is weighed without the names of other servers' tools.
     names.begin(&gateway);
+    // After the start of the engine: a command that finds it there can use it.
     let announced = data.announce(&url);
     if matches!(announced, AnnouncedGateway::Here { .. }) {
         // Only the gateway that owns the directory: two would write into one file.

@@ -102,6 +102,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store, channel: 
     });
     // On a thread of the runtime: each message from this one would have to wake another.
     tokio::spawn(serving).await.map_err(CommandFailure::failed)?;
+    // The client left by itself: what was waiting for a signal is told the same.
     stop.cancel();
     let _ = reloading.await;
     let _ = caring.await;
@@ -112,6 +113,7 @@ pub(super) async fn serve(mut prepared: PreparedGateway, store: Store, channel: 
     if let Some(logins) = logins {
         logins.close().await;
     }
+    // After everything that writes to it.
     log.close().await;
     if let Some(audit) = audit {
         audit.close().await;

@@ -47,11 +47,13 @@ impl SentForm {
 
 /// Lets in whoever has an open session under the page's own name, and asks from a page of it.
 pub(super) async fn admit(State(page): State<PageServer>, mut request: Request, next: Next) -> Response {
+    // The page is for whoever sits at this machine: elsewhere it only says so.
     if !page.0.loopback {
         return html(StatusCode::OK, door(DoorReason::Elsewhere, "/"));
     }
     let headers = request.headers();
     let (host, cookie) = (host_of(headers).to_owned(), cookie_of(headers).to_owned());
+    // The lock ends with this line; what follows waits for the body.
     let read_only = page.0.door.lock().session(&cookie, &host, now()).map(|session| session.read_only);
     let Some(read_only) = read_only.filter(|_| is_from_ourselves(headers)) else {
         return stranger(&request);
@@ -59,6 +61,7 @@ pub(super) async fn admit(State(page): State<PageServer>, mut request: Request, 
     let form_token = (!read_only).then(|| Door::form_token(&cookie));
     let visitor = Visitor { form_token: form_token.clone(), cookie };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        // Before the body is read: whoever may only look need not send one.
         let Some(token) = form_token else {
             return (StatusCode::FORBIDDEN, "This session may only look.\n").into_response();
         };
@@ -68,13 +71,16 @@ pub(super) async fn admit(State(page): State<PageServer>, mut request: Request, 
             return (StatusCode::PAYLOAD_TOO_LARGE, "The form is too large.\n").into_response();
         };
         let form = SentForm(fields(&String::from_utf8_lossy(&body)));
+        // Beside `SameSite` and the origin: a browser that honours neither is stopped by this.
         if form.get("token") != token {
             return (StatusCode::FORBIDDEN, "The form is not of this page. Load the page again.\n").into_response();
         }
         parts.extensions.insert(form);
         parts.extensions.insert(visitor);
+        // With an empty body: it was read here, and handlers find the form among the extensions.
         let response = next.run(Request::from_parts(parts, Body::empty())).await;
         let (principal, status) = ("local".to_owned(), response.status().as_u16());
+        // After the answer, so that the record says what came of it.
         page.0.gateway.record_decision(AuditedDecision::Administration { principal, request: what, status });
         return response;
     }
@@ -94,6 +100,7 @@ pub(super) async fn login(
     }
     // Whoever only looks ahead must not use the link up.
     let ahead = ["sec-purpose", "purpose", "x-moz", "x-purpose"].iter().any(|name| headers.contains_key(*name));
+    // `HEAD`, too: programs that check links must not use it up.
     if ahead || method != Method::GET {
         return StatusCode::NO_CONTENT.into_response();
     }
@@ -152,6 +159,7 @@ fn is_from_ourselves(headers: &HeaderMap) -> bool {
             let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             site == Some(host)
         }
+        // Without `Origin` only where the browser itself says that no other page has led here.
         None => matches!(text(HeaderName::from_static("sec-fetch-site")), Some("same-origin" | "none")),
     }
 }

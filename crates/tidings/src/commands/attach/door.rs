@@ -91,6 +91,7 @@ impl GatewayClient {
             };
             let listens = match address {
                 // Tried once per process, not before each request.
+                // A connection that is closed unused: it can not be taken for a request that was sent.
                 Some(address) if *self.answered() != Some(gateway.pid) => {
                     tokio::net::TcpStream::connect(address).await.is_ok()
                 }

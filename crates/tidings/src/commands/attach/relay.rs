@@ -85,6 +85,7 @@ impl StdioRelay {
 
     async fn write(&self, message: &Bytes) {
         // A closed channel means that the client is gone; the loop that reads it ends by itself.
+        // On one line: a message that the gateway sent over several would be several messages on a pipe.
         let _ = self.out.send(one_line(message).to_vec().into()).await;
     }
 
@@ -156,6 +157,7 @@ impl StdioRelay {
         let id = frame.param(&["requestId"]).and_then(|at| RawId::from_raw(frame.raw(at)));
         let running = id.and_then(|id| self.running().get(&id).cloned());
         // A modern request is cancelled by closing its connection, which the token does; a legacy one by a message.
+        // Also one that is not known any more: it may have been answered a moment ago, and only the gateway can tell.
         if !running.as_ref().is_some_and(|running| running.is_modern) {
             self.legacy(line, None).await;
         }
@@ -186,6 +188,7 @@ impl StdioRelay {
                 let mut messages = StreamMessages::of(response.into_body());
                 let mut is_answered = false;
                 while let Some(message) = messages.next().await {
+                    // The last message decides: a stream of a modern request ends with its answer.
                     is_answered = is_answer(&message, Some(id));
                     self.write(&message).await;
                 }
@@ -208,6 +211,7 @@ impl StdioRelay {
     async fn initialize(&self, line: Bytes, id: RawId) {
         match self.open_session(line.clone()).await {
             Ok((session, answer)) => {
+                // Without a session the answer is a refusal, which the client is shown; an earlier session stays.
                 if let Some(session) = session {
                     *self.session() = Some(session);
                 }
@@ -263,6 +267,7 @@ impl StdioRelay {
             Err(reason) if wants_answer => return self.refuse(id.as_ref(), reason).await,
             Err(reason) => return tracing::warn!(reason, "a message of the client is lost"),
         };
+        // Taken, and nothing will be said of it: a notification, or an answer of the client.
         if response.status() == StatusCode::ACCEPTED {
             return;
         }
@@ -308,9 +313,11 @@ impl StdioRelay {
         line: Bytes,
     ) -> Result<(http::Response<tidings_upstream::HttpBody>, RunningGateway), &'static str> {
         for is_last in [false, true] {
+            // Twice at most: a gateway that forgets a session at once would be told of it for ever.
             let letter = RelayedMessage { verb: http::Method::POST, headers: self.headers(ACCEPT), body: line.clone() };
             match self.door.send(&letter).await {
                 // The gateway does not know the session: a new one is opened in the client's name, who need not know.
+                // It was refused unread, so sending it again repeats nothing.
                 Ok((response, _)) if response.status() == StatusCode::NOT_FOUND && !is_last => {
                     if !self.begin_anew().await {
                         return Err(FORGOTTEN);
@@ -337,6 +344,7 @@ impl StdioRelay {
             if is_answered || !self.door.is_running(gateway) {
                 return is_answered;
             }
+            // A stream that just broke named no pause: nothing says that the gateway has kept the rest.
             let Some((last_id, pause)) = messages.last_id.clone().zip(messages.interrupted) else { return false };
             tokio::time::sleep(pause).await;
             // Of one that was killed the end may have been seen before its process was gone.
@@ -349,6 +357,7 @@ impl StdioRelay {
                 // Another gateway does not know the stream, and would give another one.
                 Ok((response, now)) if is_stream(&response) && now.pid == gateway.pid => {
                     messages = StreamMessages::of(response.into_body());
+                    // The stream that goes on may break before its first event: then it is resumed at the same place.
                     messages.last_id = Some(last_id);
                 }
                 _ => return false,
@@ -361,6 +370,7 @@ impl StdioRelay {
         let Some(old) = self.session().clone() else { return false };
         let Ok((Some(new), _)) = self.open_session(old.initialize.clone()).await else { return false };
         // What the client set since its beginning is kept, for a further restart.
+        // The new id before the messages below: they are sent in the new session.
         *self.session() = Some(LegacySession { id: new.id, revision: new.revision, ..old.clone() });
         if old.is_initialized && !self.tell(notification(notifications::INITIALIZED, None)).await {
             return false;
@@ -410,6 +420,7 @@ impl StdioRelay {
         loop {
             let mut headers = self.headers("text/event-stream");
             // The numbers of one gateway mean nothing to the next.
+            // Taken, so that a stream which broke before its first event does not resume at an old place.
             if let Some((id, _)) = last.take().filter(|(_, gateway)| self.door.is_running(gateway)) {
                 headers.push((headers::LAST_EVENT_ID, id));
             }
@@ -472,6 +483,7 @@ const FORGOTTEN: &str = "the gateway was restarted and does not know this sessio
 /// Whether a message answers a request, or a batch.
 fn is_answer(message: &Bytes, id: Option<&RawId>) -> bool {
     match id {
+        // A batch has no id of its own; of an array nothing else than its answers is sent.
         None => message.first() == Some(&b'['),
         Some(id) => Frame::parse(message.clone(), &LIMITS).is_ok_and(|frame| {
             matches!(frame.kind(), FrameKind::Response | FrameKind::Error) && frame.id().as_ref() == Some(id)
