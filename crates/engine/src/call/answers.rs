@@ -64,7 +64,7 @@ impl RequestRouter {
             result["_meta"] = json!({ meta::GATEWAYS: gateways });
         }
         // Where the client is told of nothing, nothing would come.
-        let told = self.runtime.settings.announcements.told_to(revision, session.profile.as_deref());
+        let told = self.runtime.settings.announcements.told_to(revision, session.client.profile.as_deref());
         if session.channel.is_some() && !told.is_empty() {
             channel::declare(&mut result);
         }
@@ -120,9 +120,9 @@ impl RequestRouter {
     }
 
     fn introduction_for(&self, session: &Session) -> Value {
-        let (principal, revision, client) = (&session.principal, session.revision, &session.capabilities);
+        let (principal, revision, client) = (&session.principal, session.revision, &session.client.capabilities);
         let catalogue = self.catalogue.current();
-        let told = self.told(revision, session.profile.as_deref(), client);
+        let told = self.told(revision, session.client.profile.as_deref(), client);
         let seen = catalogue.servers.iter().filter(|server| self.is_seen_by(principal, server.id));
         let offered = seen.filter_map(|server| self.offered(server));
         let declared = match self.alone(&catalogue, principal).and_then(|server| server.hello.as_ref()) {

@@ -58,7 +58,7 @@ impl DriveDesk {
         let (round, events) = mpsc::channel(shown.len().max(1));
         let mut open = self.lock();
         // Under the lock: a session that falls silent later finds the questions here.
-        let silent = session.silent.load(Ordering::Relaxed);
+        let silent = session.progress.silent.load(Ordering::Relaxed);
         for shown in &shown {
             if silent {
                 let _ = round.try_send(DriveEvent { shown: *shown, answer: None });

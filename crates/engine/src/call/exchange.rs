@@ -101,12 +101,29 @@ pub struct Exchange {
     trace: Option<CallTrace>,
     /// Its spans, where somebody exports traces.
     span: Option<Box<RequestSpan>>,
+    allowance: CallAllowance,
+}
+
+/// What a request takes of what its principal may have at a time.
+#[derive(Default)]
+struct CallAllowance {
     /// What it counts as for its principal, where that is counted.
     counts_as: Option<Quota>,
     /// Its principal has as much as it may: it is refused when the transport asks for the answer.
     over_quota: Option<Box<OverQuota>>,
     /// Its place among those that may run at a time, where that is limited.
     limited: Option<Box<LimitSeat>>,
+}
+
+impl CallAllowance {
+    /// Counts a request that has arrived.
+    fn enter(caller: &Caller, method: Method) -> Self {
+        match caller.principal().book().map(|book| book.enter_request(method)) {
+            None => Self::default(),
+            Some(Ok(counts_as)) => Self { counts_as, ..Self::default() },
+            Some(Err(over)) => Self { over_quota: Some(Box::new(over)), ..Self::default() },
+        }
+    }
 }
 
 enum Stage {
@@ -200,11 +217,7 @@ impl Exchange {
         router.notifier.note_call(&caller, &frame, method);
         let trace = CallTrace::begin(method);
         let span = router.runtime.telemetry.as_ref().map(|sink| RequestSpan::begin(sink, &frame, method, &id));
-        let (counts_as, over_quota) = match caller.principal().book().map(|book| book.enter_request(method)) {
-            None => (None, None),
-            Some(Ok(counts_as)) => (counts_as, None),
-            Some(Err(over)) => (None, Some(Box::new(over))),
-        };
+        let allowance = CallAllowance::enter(&caller, method);
         let mut exchange = Self {
             router,
             caller,
@@ -221,11 +234,9 @@ impl Exchange {
             followed: None,
             trace,
             span,
-            counts_as,
-            over_quota,
-            limited: None,
+            allowance,
         };
-        if exchange.over_quota.is_some() || !exchange.begin_now(found) {
+        if exchange.allowance.over_quota.is_some() || !exchange.begin_now(found) {
             // Before anything else can happen to it: a cancellation may be read while the request is being routed.
             exchange.arrive();
         }
@@ -337,7 +348,7 @@ impl Exchange {
         };
         self.stage = Stage::Over;
         // Before the client has the answer: its next call finds the place free.
-        self.limited = None;
+        self.allowance.limited = None;
         self.end_span(outcome, Some(&reply));
         self.end_trace(outcome);
         Some(reply)
@@ -362,7 +373,7 @@ impl Exchange {
         let ended = trace.over(outcome);
         let Some(trail) = &self.router.runtime.audit else { return };
         let client = match &self.caller {
-            Caller::Legacy(session) => session.info.as_deref(),
+            Caller::Legacy(session) => session.client.info.as_deref(),
             Caller::Modern(_) => None,
         };
         trace.end(&**trail, &self.caller.principal().name, client, (&self.frame, self.method), (outcome, ended));
@@ -374,7 +385,9 @@ impl Exchange {
         let names_item =
             matches!(self.method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete);
         let is_limited = names_item && routed.server.ruled().audience == ServerAudience::ByName;
-        let Some(book) = principal.book().filter(|_| is_limited && self.limited.is_none()) else { return Ok(None) };
+        let Some(book) = principal.book().filter(|_| is_limited && self.allowance.limited.is_none()) else {
+            return Ok(None);
+        };
         let item = (routed.server.plan.name.as_str(), routed.target.local.as_str());
         book.use_item(desk, principal.scope.facts(), item).map_err(|over| RequestRefusal::OverLimit {
             reason: over.to_string(),
@@ -405,7 +418,7 @@ impl Exchange {
     }
 
     async fn start(&mut self) -> Result<Option<Reply>, RequestRefusal> {
-        if let Some(over) = self.over_quota.take() {
+        if let Some(over) = self.allowance.over_quota.take() {
             return Err(RequestRefusal::OverQuota(over.to_string()));
         }
         // A handle of its own, because the methods below borrow `self` mutably.
@@ -488,7 +501,7 @@ impl Exchange {
             tried.note();
         }
         if let Some(desk) = &self.router.runtime.limits {
-            self.limited = self.use_limited(desk, &routed)?;
+            self.allowance.limited = self.use_limited(desk, &routed)?;
         }
         if self.driven.is_some() && live.hello.revision.era() != Era::Modern {
             // It would take the request for a new call: state and answers have no place in the old era.

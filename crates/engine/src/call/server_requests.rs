@@ -36,7 +36,7 @@ impl RequestRouter {
 
     /// The session's client can be reached but says nothing any more: what it was asked is refused in its place.
     pub(crate) fn no_more_answers(&self, session: &Session) {
-        let unanswered = self.links.in_flight.client_silent(session.key, &session.silent);
+        let unanswered = self.links.in_flight.client_silent(session.key, &session.progress.silent);
         for (_, ask) in &unanswered {
             self.links.refuse_server_request(ask);
         }
@@ -94,7 +94,7 @@ impl RequestRouter {
             Err(unable) => return refused(unable),
         };
         let ask = ServerRequest { client: session.key, link: key, id: id.clone(), call, method: method.clone() };
-        if self.links.in_flight.ask(shown, ask, &session.silent) {
+        if self.links.in_flight.ask(shown, ask, &session.progress.silent) {
             deliver(session, bytes);
         } else {
             // A client whose input has ended can not answer: the server is told so at once and does not wait.

@@ -138,7 +138,7 @@ fn whole(server: Arc<Server>) -> Routed {
 fn promises_skills(caller: &Caller) -> bool {
     match caller {
         Caller::Legacy(session) => {
-            extensions::carried_of(&session.capabilities, caller.era()).contains_key(extensions::SKILLS)
+            extensions::carried_of(&session.client.capabilities, caller.era()).contains_key(extensions::SKILLS)
         }
         // What these are told is true at that moment.
         Caller::Modern(_) => false,

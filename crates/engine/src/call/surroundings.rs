@@ -61,7 +61,7 @@ impl EnclosingGateway for RequestRouter {
         let session = self.sessions.get(key);
         // A modern client is asked through its request, which waits for the answers.
         let abilities = match &session {
-            Some(session) => Abilities::read(&session.capabilities, session.revision),
+            Some(session) => Abilities::read(&session.client.capabilities, session.revision),
             None => self.links.in_flight.abilities(CallId(call)),
         };
         Some(CallingClient {

@@ -47,20 +47,10 @@ pub struct Session {
     pub(crate) revision: Revision,
     pub(crate) principal: Principal,
     pub(crate) since: SystemTime,
-    pub(crate) info: Option<Bytes>,
-    /// What is known of its client.
-    pub(crate) profile: Option<Arc<ClientProfile>>,
-    pub(crate) capabilities: Value,
-    /// The same in the words of the modern era, from when they are needed.
-    modern_capabilities: OnceLock<Bytes>,
+    pub(crate) client: SessionClient,
     pub(crate) level: Lock<Option<LogLevel>>,
     pub(crate) sink: Arc<dyn ClientSink>,
-    /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
-    pub(crate) silent: AtomicBool,
-    /// Whether the client has said that it is ready for notifications.
-    pub(crate) initialized: AtomicBool,
-    /// Whether it was shown a list before it followed any: what changes in between is owed to it.
-    pub(crate) listed_early: AtomicBool,
+    pub(crate) progress: SessionProgress,
     pub(crate) delivery: SessionDelivery,
     /// What is counted on the path of its calls.
     pub(crate) hearing: HearingTally,
@@ -71,6 +61,28 @@ pub struct Session {
     pub(crate) over: CancellationToken,
     /// Resources that it followed before the gateway was restarted and does not follow again yet.
     pub(crate) resuming: Lock<Vec<KeptFollow>>,
+}
+
+/// What the client of a session said of itself when it began, and what is known of it by that.
+pub(crate) struct SessionClient {
+    /// What it calls itself, as raw JSON.
+    pub(crate) info: Option<Bytes>,
+    /// What is known of clients of that name.
+    pub(crate) profile: Option<Arc<ClientProfile>>,
+    pub(crate) capabilities: Value,
+    /// The same in the words of the modern era, from when they are needed.
+    modern_capabilities: OnceLock<Bytes>,
+}
+
+/// How far a session has come.
+#[derive(Default)]
+pub(crate) struct SessionProgress {
+    /// Whether the client has said that it is ready for notifications.
+    pub(crate) initialized: AtomicBool,
+    /// Whether it was shown a list before it followed any: what changes in between is owed to it.
+    pub(crate) listed_early: AtomicBool,
+    /// Its input has ended, so it can answer nothing any more. Written and read under the lock of the open questions.
+    pub(crate) silent: AtomicBool,
 }
 
 /// What a session is told, on its way to the transport.
@@ -130,15 +142,10 @@ impl Session {
             revision,
             principal,
             since: SystemTime::now(),
-            info,
-            profile,
-            capabilities,
-            modern_capabilities: OnceLock::new(),
+            client: SessionClient { info, profile, capabilities, modern_capabilities: OnceLock::new() },
             level: Lock::default(),
             sink,
-            silent: AtomicBool::new(false),
-            initialized: AtomicBool::new(false),
-            listed_early: AtomicBool::new(false),
+            progress: SessionProgress::default(),
             delivery: SessionDelivery::default(),
             hearing: HearingTally::default(),
             channel,
@@ -150,12 +157,13 @@ impl Session {
 
     /// What it can be asked.
     pub(crate) fn abilities(&self) -> Abilities {
-        Abilities::read(&self.capabilities, self.revision)
+        Abilities::read(&self.client.capabilities, self.revision)
     }
 
     /// What a modern server is told of its capabilities with each request.
     pub(crate) fn modern_capabilities(&self) -> &Bytes {
-        self.modern_capabilities.get_or_init(|| question::declared_to_modern(&self.capabilities, self.revision).into())
+        let SessionClient { capabilities, modern_capabilities, .. } = &self.client;
+        modern_capabilities.get_or_init(|| question::declared_to_modern(capabilities, self.revision).into())
     }
 
     pub(crate) fn view(&self) -> MutexGuard<'_, SessionView> {
@@ -168,7 +176,7 @@ impl Session {
 
     /// What the profile of its client makes of what it sees.
     pub(crate) fn shape(&self) -> Option<&Arc<ViewShape>> {
-        self.profile.as_ref()?.shape.as_ref()
+        self.client.profile.as_ref()?.shape.as_ref()
     }
 
     pub(crate) fn resuming(&self) -> MutexGuard<'_, Vec<KeptFollow>> {
@@ -200,12 +208,12 @@ impl Session {
     /// What its client calls itself.
     pub(crate) fn name(&self) -> Option<String> {
         // Parsed each time: it is asked for by people and once per list, never on the path of a call.
-        let info: Value = serde_json::from_slice(self.info.as_ref()?).ok()?;
+        let info: Value = serde_json::from_slice(self.client.info.as_ref()?).ok()?;
         info.get("name")?.as_str().map(str::to_owned)
     }
 
     pub(crate) fn is_initialized(&self) -> bool {
-        self.initialized.load(Ordering::Relaxed)
+        self.progress.initialized.load(Ordering::Relaxed)
     }
 
     pub(crate) fn level(&self) -> Option<LogLevel> {
@@ -317,7 +325,7 @@ impl Caller {
     #[inline]
     pub(crate) fn profile(&self) -> Option<&Arc<ClientProfile>> {
         match self {
-            Self::Legacy(session) => session.profile.as_ref(),
+            Self::Legacy(session) => session.client.profile.as_ref(),
             Self::Modern(caller) => caller.profile.as_ref(),
         }
     }
@@ -381,7 +389,7 @@ impl Caller {
     /// What it declares that it can do: a modern one in each request.
     pub(crate) fn capabilities(&self, request: &Frame) -> Value {
         match self {
-            Self::Legacy(session) => session.capabilities.clone(),
+            Self::Legacy(session) => session.client.capabilities.clone(),
             // Admission has checked that it is there; what is no JSON declares nothing.
             Self::Modern(caller) => serde_json::from_slice(request.raw(caller.capabilities)).unwrap_or_default(),
         }

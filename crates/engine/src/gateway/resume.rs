@@ -46,8 +46,8 @@ impl Gateway {
             revision: session.revision,
             principal: session.principal.name.to_string(),
             alone: session.principal.scope.alone().map(str::to_owned),
-            info: session.info.clone(),
-            capabilities: session.capabilities.clone(),
+            info: session.client.info.clone(),
+            capabilities: session.client.capabilities.clone(),
             level: session.level(),
             initialized: session.is_initialized(),
             told: self.0.notifier.told_to(follower),
@@ -71,7 +71,7 @@ impl Gateway {
         let session = Session::begin(NewSession { key, revision, principal, info, profile, capabilities, sink });
         *session.level.lock() = level;
         // If it lists before it follows again, it is told of everything once.
-        session.listed_early.store(true, Ordering::Relaxed);
+        session.progress.listed_early.store(true, Ordering::Relaxed);
         *session.resuming() = follows.clone();
         self.0.sessions.insert(&session);
         if level.is_some() {

@@ -58,7 +58,7 @@ impl LinkUser {
     /// What the server is told that its client can do, where it has only this one.
     pub(crate) fn capabilities(&self) -> Option<Value> {
         match self {
-            Self::Session(session) => session.upgrade().map(|session| session.capabilities.clone()),
+            Self::Session(session) => session.upgrade().map(|session| session.client.capabilities.clone()),
             Self::Principal(declared) => Some(Value::clone(declared)),
             // Several clients that declare different things: as over a link for everybody, each is asked what it can be.
             Self::Everybody | Self::Person(_) => None,

@@ -129,7 +129,7 @@ impl ListNotifier {
 
     /// The lists of whose changes a session is told.
     fn told_lists(&self, session: &Session) -> Topics {
-        self.runtime.settings.announcements.told_to(session.revision, session.profile.as_deref())
+        self.runtime.settings.announcements.told_to(session.revision, session.client.profile.as_deref())
     }
 
     /// Registers a listener: first the baseline is taken, then the acknowledgement may be written. `own`: the hash of what it sees
@@ -295,7 +295,8 @@ impl ListNotifier {
     }
 
     fn follow_session(self: &Arc<Self>, session: &Arc<Session>) {
-        let is_new = self.runtime.settings.announcements.initially || session.listed_early.load(Ordering::Relaxed);
+        let is_new =
+            self.runtime.settings.announcements.initially || session.progress.listed_early.load(Ordering::Relaxed);
         self.follow_session_from(session, if is_new { FollowerBaseline::Nothing } else { FollowerBaseline::Current });
     }
 
@@ -314,7 +315,7 @@ impl ListNotifier {
             announcements.follow(follower, view_key.clone(), topics, (baseline, now), on_channel);
             self.bells.insert(follower, FollowerBell::Session(Arc::clone(session)));
             // Summaries compare states of the shared catalogue, which is not what such a session sees.
-            if (on_channel || summary::asked(&session.capabilities)) && !self.pool.has_isolated() {
+            if (on_channel || summary::asked(&session.client.capabilities)) && !self.pool.has_isolated() {
                 announcements.told.follow(follower, view_key, baseline == FollowerBaseline::Current);
             }
             // It may have asked before it said that it is ready.
@@ -335,7 +336,7 @@ impl ListNotifier {
         }
         match session.is_initialized() {
             true => self.follow_session(session),
-            false => session.listed_early.store(true, Ordering::Relaxed),
+            false => session.progress.listed_early.store(true, Ordering::Relaxed),
         }
     }
 
@@ -438,7 +439,7 @@ impl ListNotifier {
 
     /// As [`Self::initialized`], also for a session of an earlier process, whose `baseline` is what it was told then.
     pub(crate) fn follow_after_start(self: &Arc<Self>, session: &Arc<Session>, baseline: Option<FollowerBaseline>) {
-        session.initialized.store(true, Ordering::Relaxed);
+        session.progress.initialized.store(true, Ordering::Relaxed);
         if self.told_lists(session).is_empty() {
             return self.ignore_session(session);
         }

@@ -32,7 +32,7 @@ impl ListNotifier {
             }
             (queue.take(now), queue.due(now))
         };
-        if !summary::asked(&session.capabilities) {
+        if !summary::asked(&session.client.capabilities) {
             // What changed was asked for the channel's sake: the client knows nothing of it.
             for notice in notices.iter_mut() {
                 if let Notice::List(list) = notice {

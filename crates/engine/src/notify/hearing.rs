@@ -126,7 +126,7 @@ impl ListNotifier {
         for follower in owed {
             let Some(commit) = announcements.deliveries.newest_owed(*follower, Topic::Tools) else { continue };
             match self.sessions.get(ClientKey(follower.0)) {
-                Some(session) if settings.announcements.hints_to(session.profile.as_deref()) => {
+                Some(session) if settings.announcements.hints_to(session.client.profile.as_deref()) => {
                     session.hearing.changed(commit);
                 }
                 Some(_) => {}

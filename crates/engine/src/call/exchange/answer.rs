@@ -89,7 +89,7 @@ impl Exchange {
                 session.revision.refuses_with_urls()
                     // Without this capability a client of that revision could not open the page, so the refusal is
                     // worded for people.
-                    && session.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
+                    && session.client.capabilities.get("elicitation").and_then(|e| e.get("url")).is_some_and(Value::is_object)
             }
             Caller::Modern(_) => {
                 // By name and not by the caller's span: a call that was passed on has another frame.

@@ -173,9 +173,7 @@ impl Exchange {
             // So is its span: that of the request to the server ends with the questions.
             span: None,
             // It goes on to count: its server still works on it.
-            counts_as: self.counts_as.take(),
-            limited: self.limited.take(),
-            over_quota: None,
+            allowance: std::mem::take(&mut self.allowance),
             parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),
         });
         self.router.runtime.spawn(Arc::clone(&self.router).follow_park(follower, park));

@@ -93,7 +93,7 @@ impl Exchange {
                 // Only a modern server is told them here; a legacy one knows them from the handshake.
                 let told = revision.era() == Era::Modern && self.method.may_require_input();
                 let capabilities = if told { session.modern_capabilities() } else { &b"{}"[..] };
-                (session.info.as_deref(), session.level(), capabilities)
+                (session.client.info.as_deref(), session.level(), capabilities)
             }
             Caller::Modern(caller) => {
                 // A modern request names its level itself; a legacy server has one level per link, which has to be

@@ -81,7 +81,7 @@ impl Drop for Exchange {
         }
         self.end_span(CallOutcome::Abandoned, None);
         self.end_trace(CallOutcome::Abandoned);
-        if let (Some(quota), Some(book)) = (self.counts_as, self.caller.principal().book()) {
+        if let (Some(quota), Some(book)) = (self.allowance.counts_as, self.caller.principal().book()) {
             book.leave(quota);
         }
     }
