@@ -44,16 +44,24 @@ fn render(
     notices(&mut out, measures);
     updates(&mut out, measures);
     for (name, help, count) in [
-        ("tidings_sessions", "Legacy sessions.", measures.sessions),
-        ("tidings_followed_resources", "Resources that are followed, or were a moment ago.", measures.followed),
-        ("tidings_resource_followers", "Followers of resources, once for each resource.", measures.followers),
+        ("tidings_sessions", "Legacy sessions.", measures.population.sessions),
+        (
+            "tidings_followed_resources",
+            "Resources that are followed, or were a moment ago.",
+            measures.population.followed,
+        ),
+        (
+            "tidings_resource_followers",
+            "Followers of resources, once for each resource.",
+            measures.population.followers,
+        ),
         (
             "tidings_unheard_resources",
             "Followed resources whose servers could not tell of changes for three seconds and more.",
-            measures.unheard,
+            measures.population.unheard,
         ),
-        ("tidings_listeners", "Open subscriptions/listen requests of modern clients.", measures.listeners),
-        ("tidings_calls_in_flight", "Requests that wait for a server.", measures.calls),
+        ("tidings_listeners", "Open subscriptions/listen requests of modern clients.", measures.population.listeners),
+        ("tidings_calls_in_flight", "Requests that wait for a server.", measures.population.calls),
     ] {
         out.family(name, "gauge", help);
         out.sample(name, &[], count);
@@ -61,7 +69,7 @@ fn render(
     let help =
         "Notifications about calls that their clients were not shown, because they had no request open for them.";
     out.family("tidings_call_messages_dropped_total", "counter", help);
-    for (reason, count) in [("waiting", measures.dropped.waiting), ("task", measures.dropped.task)] {
+    for (reason, count) in [("waiting", measures.population.dropped.waiting), ("task", measures.population.dropped.task)] {
         out.sample("tidings_call_messages_dropped_total", &[("reason", &reason)], count);
     }
     quotas(&mut out, books);

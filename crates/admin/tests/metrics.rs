@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use tidings_admin::AdminParts;
 use tidings_config::{Config, ServerConfig};
-use tidings_engine::{AccessScope, Gateway, GatewayStart, Names, Origin, Principal, ServerPlan, Settings};
+use tidings_engine::{AccessScope, Gateway, GatewayStart, Names, Origin, Principal, ServerPlan, Settings, WaitLimits};
 use tidings_identity::{Authenticator, AuthenticatorSettings, StaticToken};
 use tidings_inventory::{RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
 use tidings_proto::FieldView;
@@ -19,10 +19,12 @@ use tower::ServiceExt as _;
 
 fn gateway() -> Gateway {
     let settings = Settings {
-        start_wait: Duration::ZERO,
-        start_timeout: Duration::from_secs(60),
-        timeout: Duration::from_secs(1),
-        max_timeout: Duration::from_secs(1),
+        waits: WaitLimits {
+            start: Duration::ZERO,
+            added: Duration::from_secs(60),
+            silence: Duration::from_secs(1),
+            call: Duration::from_secs(1),
+        },
         pages: tidings_engine::ListPages { size: 10, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,

@@ -34,8 +34,8 @@ pub(crate) fn placed(plan: &ServerPlan) -> PlacedServer {
     PlacedServer {
         name: plan.name.as_str().into(),
         definition: BlobHash::of(definition.as_bytes()),
-        placement: plan.placement.clone(),
-        on_isolation: match plan.stops_alone {
+        placement: plan.placement.labels.clone(),
+        on_isolation: match plan.placement.stops_alone {
             true => IsolationRule::Stop,
             false => IsolationRule::Keep,
         },

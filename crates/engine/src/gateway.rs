@@ -121,7 +121,7 @@ impl Beginning {
         if let Some(journal) = &journal {
             journal.began(servers.iter().map(|server| server.plan.in_journal()).collect());
         }
-        let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.start_wait));
+        let catalogue = Arc::new(CatalogueStore::new(catalogue, settings.waits.start));
         let runtime = Arc::new(EngineRuntime::new(settings, audit, limits, telemetry, fleet.map(FleetDesk::new)));
         let sessions = Arc::new(SessionTable::new(only_client));
         let links = Arc::new(OpenLinks::new(Arc::clone(&runtime), Arc::clone(&sessions)));
@@ -556,7 +556,7 @@ impl Gateway {
             calls,
             dropped: DroppedMessages { waiting, task },
         };
-        self.0.meters.read(servers.collect(), &population)
+        self.0.meters.read(servers.collect(), population)
     }
 
     // The set of servers

@@ -40,7 +40,7 @@ pub use notify::standing::{ClientEvent, ClientEvents, CommitNotices, StandingCli
 pub use observe::audit::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
 pub use observe::call_meters::{CALL_ENDS, CallKind, CallMeasures, KindMeasures, ToolMeasures};
 pub use observe::journal::{Change, ChangedDefinition, ChangedField, FirstListing, ItemDigest, Journal, JournalServer};
-pub use observe::meters::{DroppedMessages, Durations, Measures, Outcome, ServerMeasures};
+pub use observe::meters::{DroppedMessages, Durations, Measures, Outcome, Population, ServerMeasures};
 pub use observe::status::{Catalogue, FailedList, Origin, ServerState, ServerStatus};
 pub use observe::telemetry::{EndedSpan, SpanAttributes, SpanKind, SpanValue, TelemetrySink};
 pub use plan::approval::{ApprovalKeeper, ApprovalPlan, ApprovalRecord, KeepFault, KeepOccasion};
@@ -48,8 +48,8 @@ pub use plan::limit_desk::LimitDesk;
 pub use plan::seal_key::SealKey;
 pub use plan::surroundings::{CallerView, CallingClient, Surroundings};
 pub use plan::{
-    Isolation, ListAnnouncements, ListPages, LocalServer, Names, Patience, ServerPlan, Settings, Source, Unready,
-    UnreadyReason,
+    CallTimes, Isolation, ListAnnouncements, ListPages, LocalServer, Names, Patience, ServerPlacement, ServerPlan,
+    Settings, Source, Unready, UnreadyReason, WaitLimits,
 };
 pub use subscriptions::{FollowedResource, Follower, Receipt};
 pub use tidings_hub::approvals::{

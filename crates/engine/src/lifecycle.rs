@@ -92,7 +92,7 @@ impl ServerLifecycle {
 
     /// Where there may be only one, the next replica counts on the end of this one's within a second: it is not asked.
     async fn close(&self, server: &Server, link: &SharedLink) {
-        let stops_alone = server.plan.stops_alone && self.runtime.fleet.is_some();
+        let stops_alone = server.plan.placement.stops_alone && self.runtime.fleet.is_some();
         match stops_alone {
             true => link.kill().await,
             false => link.close().await,

@@ -33,14 +33,8 @@ use crate::plan::surroundings::Surroundings;
 /// Settings of the whole gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long first lists wait for servers to settle.
-    pub start_wait: Duration,
-    /// How long a server that is added may take to start and to list what it has.
-    pub start_timeout: Duration,
-    /// How long a call may be silent.
-    pub timeout: Duration,
-    /// How long a call may run.
-    pub max_timeout: Duration,
+    /// How long anything is waited for.
+    pub waits: WaitLimits,
     /// How lists are cut into pages.
     pub pages: ListPages,
     /// What older clients are shown.
@@ -69,6 +63,19 @@ pub struct Settings {
     pub version: &'static str,
     /// The id of this gateway and of those ahead of it, by which loops are noticed.
     pub path: GatewayPath,
+}
+
+/// How long the gateway waits for servers.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitLimits {
+    /// How long first lists wait for servers to settle.
+    pub start: Duration,
+    /// How long a server that is added may take to start and to list what it has.
+    pub added: Duration,
+    /// How long a call may be silent.
+    pub silence: Duration,
+    /// How long a call may run.
+    pub call: Duration,
 }
 
 /// How the gateway cuts the lists of clients into pages.
@@ -186,10 +193,8 @@ pub struct ServerPlan {
     pub transparent_uris: bool,
     /// Who shares a connection.
     pub isolation: Isolation,
-    /// How long a call may be silent, if it differs.
-    pub timeout: Option<Duration>,
-    /// How long a call may run, if it differs.
-    pub max_timeout: Option<Duration>,
+    /// How long its calls may take.
+    pub call_times: CallTimes,
     /// How often it is listed again, if it differs; then resources that it does not tell of are read as often.
     pub poll_interval: Option<Duration>,
     /// Whether its tools are listed; they can be called either way.
@@ -202,8 +207,24 @@ pub struct ServerPlan {
     pub approval: Option<ApprovalPlan>,
     /// What it is, in one line of the lock file: how it is reached, without secrets.
     pub identity: Option<String>,
-    /// Labels that a replica must have to run it, where there may be several.
-    pub placement: Vec<String>,
+    /// Which replica of a cluster runs it.
+    pub placement: ServerPlacement,
+}
+
+/// How long calls of one server may take, where that differs from all others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallTimes {
+    /// How long a call may be silent.
+    pub silence: Option<Duration>,
+    /// How long a call may run.
+    pub call: Option<Duration>,
+}
+
+/// Where a server runs when there are several replicas.
+#[derive(Clone, Debug, Default)]
+pub struct ServerPlacement {
+    /// Labels that a replica must have to run it.
+    pub labels: Vec<String>,
     /// Whether a replica that is cut off from the others ends it, so that there is never a second one.
     pub stops_alone: bool,
 }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tidings_engine::{
-    AccessScope, Caller, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, LocalServer, Names,
-    NoticePace, Origin, Principal, RefreshPace, Reply, ServerAudience, ServerPlan, Settings, Source, Surroundings,
+    AccessScope, CallTimes, Caller, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, LocalServer, Names,
+    NoticePace, Origin, Principal, RefreshPace, Reply, ServerAudience, ServerPlacement, ServerPlan, Settings, Source,
+    Surroundings, WaitLimits,
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
@@ -72,10 +73,12 @@ impl Link for RegistryLink {
 
 fn gateway(audience: ServerAudience) -> Gateway {
     let settings = Settings {
-        start_wait: Duration::from_secs(10),
-        start_timeout: Duration::from_secs(10),
-        timeout: Duration::from_secs(10),
-        max_timeout: Duration::from_secs(10),
+        waits: WaitLimits {
+            start: Duration::from_secs(10),
+            added: Duration::from_secs(10),
+            silence: Duration::from_secs(10),
+            call: Duration::from_secs(10),
+        },
         pages: ListPages { size: 10, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,
@@ -99,15 +102,13 @@ fn gateway(audience: ServerAudience) -> Gateway {
         uri_prefix: "registry".into(),
         transparent_uris: true,
         isolation: Isolation::Auto,
-        timeout: None,
-        max_timeout: None,
+        call_times: CallTimes::default(),
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
-        placement: Vec::new(),
-        stops_alone: false,
+        placement: ServerPlacement::default(),
         identity: None,
     };
     let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();

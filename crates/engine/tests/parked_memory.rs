@@ -9,8 +9,9 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value, json};
 use tidings_engine::{
-    Caller, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, LocalServer, Names, NoticePace, Origin,
-    ParkLimits, Principal, RefreshPace, Reply, ServerPlan, Settings, Source, Surroundings,
+    CallTimes, Caller, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, LocalServer, Names, NoticePace,
+    Origin, ParkLimits, Principal, RefreshPace, Reply, ServerPlacement, ServerPlan, Settings, Source, Surroundings,
+    WaitLimits,
 };
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::{FieldView, Method, Revision};
@@ -93,10 +94,7 @@ impl Link for AskingLink {
 fn gateway(server: Asking, input_wait: Duration) -> Gateway {
     let long = Duration::from_secs(600);
     let settings = Settings {
-        start_wait: long,
-        start_timeout: long,
-        timeout: long,
-        max_timeout: long,
+        waits: WaitLimits { start: long, added: long, silence: long, call: long },
         pages: ListPages { size: 10, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,
@@ -120,15 +118,13 @@ fn gateway(server: Asking, input_wait: Duration) -> Gateway {
         uri_prefix: "asking".into(),
         transparent_uris: true,
         isolation: Isolation::Auto,
-        timeout: None,
-        max_timeout: None,
+        call_times: CallTimes::default(),
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
-        placement: Vec::new(),
-        stops_alone: false,
+        placement: ServerPlacement::default(),
         identity: None,
     };
     let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();

@@ -18,9 +18,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tidings_config::{ClusterSettings, ClusterTls, Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
 use tidings_engine::{
-    AccessPolicy, AuditTrail, FleetSettings, Gateway, GatewayStart, Isolation, Journal, LimitDesk, ListAnnouncements,
-    ListPages, Names, NatsAccess, NatsTls, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal, RefreshPace,
-    SealKey, ServerPlan, Settings, Source, TelemetrySink,
+    AccessPolicy, AuditTrail, CallTimes, FleetSettings, Gateway, GatewayStart, Isolation, Journal, LimitDesk,
+    ListAnnouncements, ListPages, Names, NatsAccess, NatsTls, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal,
+    RefreshPace, SealKey, ServerPlacement, ServerPlan, Settings, Source, TelemetrySink, WaitLimits,
 };
 
 use tidings_builtin::{
@@ -573,10 +573,12 @@ pub(crate) fn try_projects(config: &Config) -> Result<(), CommandFailure> {
 fn settings(config: &Config) -> Settings {
     let (gateway, notifications) = (&config.gateway, &config.notifications);
     Settings {
-        start_wait: gateway.start_wait,
-        start_timeout: gateway.start_timeout,
-        timeout: gateway.timeout,
-        max_timeout: gateway.max_timeout,
+        waits: WaitLimits {
+            start: gateway.start_wait,
+            added: gateway.start_timeout,
+            silence: gateway.timeout,
+            call: gateway.max_timeout,
+        },
         pages: ListPages { size: gateway.page_size, longest_bound: None },
         view: match gateway.view {
             tidings_config::ViewSetting::Strict => FieldView::Strict,
@@ -639,16 +641,17 @@ impl EnginePlans {
                 tidings_config::IsolationSetting::Principal => Isolation::Principal,
             },
             // Scripts have a clock of their own, which tells why it ended one; the gateway's must not be first.
-            timeout: server.timeout.or(is_project.then_some(SCRIPTS)),
-            max_timeout: server.max_timeout,
+            call_times: CallTimes {
+                silence: server.timeout.or(is_project.then_some(SCRIPTS)),
+                call: server.max_timeout,
+            },
             poll_interval: server.poll_interval,
             listed: self.expose != ExposeSetting::Search,
             permits: Arc::new(move |name| filter.permits(name.as_str())),
             trusts_annotations: server.trusts_annotations,
             approval,
             identity: Some(self.locks.identity(server)),
-            placement: server.placement.clone(),
-            stops_alone: server.stops_alone,
+            placement: ServerPlacement { labels: server.placement.clone(), stops_alone: server.stops_alone },
         }
     }
 
@@ -743,15 +746,13 @@ fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
         // The configuration names the URIs of watches, and clients have to find them by these names.
         transparent_uris: true,
         isolation: Isolation::Auto,
-        timeout: None,
-        max_timeout: None,
+        call_times: CallTimes::default(),
         poll_interval: None,
         listed: expose != ExposeSetting::Search,
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
         identity: None,
-        placement: Vec::new(),
-        stops_alone: false,
+        placement: ServerPlacement::default(),
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
 use tidings_engine::{
-    Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlan,
-    Settings, Source,
+    CallTimes, Gateway, GatewayStart, Isolation, ListAnnouncements, ListPages, Names, NoticePace, Origin, RefreshPace,
+    ServerPlacement, ServerPlan, Settings, Source, WaitLimits,
 };
 use tidings_proto::FieldView;
 use tidings_testkit::Server;
@@ -62,15 +62,13 @@ fn plan(name: &str, transport: TransportSpec) -> ServerPlan {
         uri_prefix: name.into(),
         transparent_uris: false,
         isolation: Isolation::Auto,
-        timeout: None,
-        max_timeout: None,
+        call_times: CallTimes::default(),
         poll_interval: None,
         listed: true,
         permits: Arc::new(|_| true),
         trusts_annotations: false,
         approval: None,
-        placement: Vec::new(),
-        stops_alone: false,
+        placement: ServerPlacement::default(),
         identity: None,
     }
 }
@@ -99,10 +97,7 @@ fn as_process(server: &Server) -> TransportSpec {
 fn settings() -> Settings {
     let long = Duration::from_secs(60);
     Settings {
-        start_wait: long,
-        start_timeout: long,
-        timeout: long,
-        max_timeout: long,
+        waits: WaitLimits { start: long, added: long, silence: long, call: long },
         pages: ListPages { size: 100, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,

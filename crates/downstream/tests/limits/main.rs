@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tidings_downstream::http::{EndpointOptions, serve};
-use tidings_engine::{Gateway, GatewayStart, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace, Settings};
+use tidings_engine::{
+    Gateway, GatewayStart, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace, Settings, WaitLimits,
+};
 use tidings_proto::FieldView;
 use tidings_upstream::{LinkConnector, ProcessLauncher};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,10 +51,7 @@ impl OpenEndpoint {
 fn settings() -> Settings {
     let while_ = Duration::from_secs(10);
     Settings {
-        start_wait: while_,
-        start_timeout: while_,
-        timeout: while_,
-        max_timeout: while_,
+        waits: WaitLimits { start: while_, added: while_, silence: while_, call: while_ },
         pages: ListPages { size: 10, longest_bound: None },
         view: FieldView::default(),
         names: Names::Auto,

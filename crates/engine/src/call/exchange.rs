@@ -97,11 +97,17 @@ pub struct Exchange {
     parking: Option<Box<Parking>>,
     /// Set once its server has it no other way than as a task, of which the client knows nothing.
     followed: Option<Box<FollowedTask>>,
+    records: CallRecords,
+    allowance: CallAllowance,
+}
+
+/// What is told of a request to those who look on.
+#[derive(Default)]
+struct CallRecords {
     /// What is to be told of it when it is over, once.
     trace: Option<CallTrace>,
     /// Its spans, where somebody exports traces.
     span: Option<Box<RequestSpan>>,
-    allowance: CallAllowance,
 }
 
 /// What a request takes of what its principal may have at a time.
@@ -232,8 +238,7 @@ impl Exchange {
             driven: None,
             parking: None,
             followed: None,
-            trace,
-            span,
+            records: CallRecords { trace, span },
             allowance,
         };
         if exchange.allowance.over_quota.is_some() || !exchange.begin_now(found) {
@@ -369,7 +374,7 @@ impl Exchange {
     }
 
     fn end_trace(&mut self, outcome: CallOutcome) {
-        let Some(trace) = self.trace.take() else { return };
+        let Some(trace) = self.records.trace.take() else { return };
         let ended = trace.over(outcome);
         let Some(trail) = &self.router.runtime.audit else { return };
         let client = match &self.caller {
@@ -492,7 +497,7 @@ impl Exchange {
         live: LiveLink,
         repetition: Repetition,
     ) -> Result<Option<Reply>, RequestRefusal> {
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.records.trace {
             trace.server = Some(Arc::clone(&routed.server.shared_name));
             trace.would_deny = routed.tried.as_ref().map(|tried| tried.name().into());
             trace.meter = routed.server.meters.calls.of(self.method, routed.target.local.as_str(), routed.is_listed);

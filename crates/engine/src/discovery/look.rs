@@ -71,7 +71,7 @@ impl Server {
                 let Some((record, content)) = offer_form::write(&live.hello, lists) else {
                     return Err(LinkError::Protocol("lists what is no JSON".into()));
                 };
-                let epoch = OwnerEpoch(self.epoch.load(Ordering::Relaxed));
+                let epoch = OwnerEpoch(self.tenure.epoch.load(Ordering::Relaxed));
                 match fleet.offer(&self.plan.name, epoch, record, content).await {
                     // All replicas have it, this one too: it only has to count as ready.
                     OfferOutcome::Same | OfferOutcome::Committed => {}

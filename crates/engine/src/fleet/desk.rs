@@ -211,12 +211,8 @@ pub(crate) struct FleetDesk {
     /// Taken by the driver.
     pub(super) heard: Lock<Option<mpsc::Receiver<FleetWish>>>,
     pub(super) seats: watch::Sender<BTreeMap<FleetServerName, FleetSeat>>,
-    /// The version of the set of servers that is applied here.
-    pub(super) set_version: watch::Sender<u64>,
-    /// One change of the set at a time, from when it is looked at until it is applied.
-    pub(crate) registering: tokio::sync::Mutex<()>,
-    /// Who knows what is configured.
-    pub(crate) follower: tokio::sync::SetOnce<Arc<dyn SetFollower>>,
+    /// The set of servers, as far as it is changed by this replica or followed here.
+    pub(crate) set: FleetSet,
     pub(super) shown: Lock<Option<FleetShown>>,
     /// Why servers that should run are run by nobody.
     pub(super) unplaced: Lock<BTreeMap<FleetServerName, String>>,
@@ -227,6 +223,33 @@ pub(crate) struct FleetDesk {
     pub(crate) joined: AtomicBool,
     keys: AtomicU64,
     pub(crate) http: Lock<Option<Arc<dyn ForwardedHttp>>>,
+}
+
+/// The set of servers of a cluster, at one replica.
+pub(crate) struct FleetSet {
+    /// The version that is applied here.
+    pub(super) applied: watch::Sender<u64>,
+    /// One change at a time, from when it is looked at until it is applied.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Who knows what is configured.
+    pub(crate) follower: tokio::sync::SetOnce<Arc<dyn SetFollower>>,
+}
+
+impl Default for FleetSet {
+    fn default() -> Self {
+        Self {
+            applied: watch::Sender::new(0),
+            changing: tokio::sync::Mutex::default(),
+            follower: tokio::sync::SetOnce::new(),
+        }
+    }
+}
+
+impl FleetSet {
+    /// The version of the set of servers that is applied here; changes can be awaited.
+    pub(crate) fn version(&self) -> watch::Receiver<u64> {
+        self.applied.subscribe()
+    }
 }
 
 impl FleetDesk {
@@ -243,9 +266,7 @@ impl FleetDesk {
             tasks: TaskTracker::new(),
             heard: Lock::new(Some(heard)),
             seats: watch::Sender::new(BTreeMap::new()),
-            set_version: watch::Sender::new(0),
-            registering: tokio::sync::Mutex::default(),
-            follower: tokio::sync::SetOnce::new(),
+            set: FleetSet::default(),
             shown: Lock::default(),
             unplaced: Lock::default(),
             counts: FleetCounts::default(),
@@ -309,11 +330,6 @@ impl FleetDesk {
             return OfferOutcome::Lost;
         }
         heard.await.unwrap_or(OfferOutcome::Lost)
-    }
-
-    /// The version of the set of servers that is applied here; changes can be awaited.
-    pub(crate) fn set_version(&self) -> watch::Receiver<u64> {
-        self.set_version.subscribe()
     }
 
     /// Writes a change of the set, and waits until its fate is known.

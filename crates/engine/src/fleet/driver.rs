@@ -354,7 +354,7 @@ impl FleetDriver {
         self.set_seats();
         let state = self.fold.state();
         let (sequence, version) = (state.sequence(), state.set_version());
-        self.desk.set_version.send_if_modified(|known| std::mem::replace(known, version) != version);
+        self.desk.set.applied.send_if_modified(|known| std::mem::replace(known, version) != version);
         let commands = self.reads.applied(sequence, now);
         self.index(commands);
         self.try_later();

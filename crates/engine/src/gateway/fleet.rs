@@ -69,7 +69,7 @@ impl Gateway {
     pub fn follow_set(&self, follower: Arc<dyn SetFollower>) {
         if let Some(fleet) = &self.0.runtime.fleet {
             // Once: there is one registry.
-            let _ = fleet.follower.set(follower);
+            let _ = fleet.set.follower.set(follower);
         }
     }
 
@@ -176,7 +176,7 @@ impl FleetEffects for EngineEffects {
         let Some(fleet) = parts.runtime.fleet.clone() else { return };
         parts.runtime.spawn(async move {
             // The log may be read before whoever knows the configuration is there.
-            let follower = tokio::time::timeout(APPLY_WITHIN, fleet.follower.wait()).await;
+            let follower = tokio::time::timeout(APPLY_WITHIN, fleet.set.follower.wait()).await;
             if let Ok(follower) = follower {
                 follower.follow(change).await;
                 gate.applied();

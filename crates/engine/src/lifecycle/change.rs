@@ -327,7 +327,7 @@ impl ServerLifecycle {
             let Some(FleetSeat::Elsewhere(replica, _)) = owner else { return Err(ChangeError::InCluster) };
             return Err(ChangeError::Elsewhere { name: name.to_owned(), replica: replica.name.as_str().to_owned() });
         }
-        let limit = self.runtime.settings.start_timeout;
+        let limit = self.runtime.settings.waits.added;
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(limit, server.presence.ask_restart()) => outcome,
             // Its task ends, and tells nobody.

@@ -153,7 +153,7 @@ impl ServerLifecycle {
         server.health().tell(LinkEvent::Ended);
         server.links.set_live(None);
         forget_commands(server);
-        if server.plan.stops_alone {
+        if server.plan.placement.stops_alone {
             // Whoever is told that it ended may start the next one.
             self.link_closed(live.key);
             self.close(server, &live.link).await;

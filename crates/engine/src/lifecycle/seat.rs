@@ -22,7 +22,7 @@ impl ServerLifecycle {
         let mut seats = fleet.seats();
         let seat = loop {
             let seat = seats.borrow_and_update().get(&name).cloned().unwrap_or_default();
-            if seat.is_known_since(server.since.load(Ordering::Relaxed)) {
+            if seat.is_known_since(server.tenure.since.load(Ordering::Relaxed)) {
                 break seat;
             }
             if seat == FleetSeat::Ending {
@@ -34,9 +34,9 @@ impl ServerLifecycle {
             }
         };
         if let FleetSeat::Here(epoch) = seat {
-            server.epoch.store(epoch.0, Ordering::Relaxed);
+            server.tenure.epoch.store(epoch.0, Ordering::Relaxed);
         }
-        server.elsewhere.store(matches!(seat, FleetSeat::Elsewhere(..)), Ordering::Relaxed);
+        server.tenure.elsewhere.store(matches!(seat, FleetSeat::Elsewhere(..)), Ordering::Relaxed);
         Some(seat)
     }
 

@@ -72,7 +72,7 @@ impl OpenLinks {
             params: Vec::new(),
             trace: None,
         });
-        let limit = self.runtime.settings.timeout;
+        let limit = self.runtime.settings.waits.silence;
         self.runtime.spawn(async move {
             // Not heeded: a server that refuses the level logs what it likes, and messages are filtered anyway.
             let _ = tokio::time::timeout(limit, call.answer()).await;

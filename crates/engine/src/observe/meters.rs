@@ -87,14 +87,22 @@ impl ServerMeters {
 }
 
 /// What is counted by those who have it, at one moment.
-pub(crate) struct Population {
-    pub(crate) followed: usize,
-    pub(crate) followers: usize,
-    pub(crate) unheard: usize,
-    pub(crate) sessions: usize,
-    pub(crate) listeners: usize,
-    pub(crate) calls: usize,
-    pub(crate) dropped: DroppedMessages,
+#[derive(Clone, Debug)]
+pub struct Population {
+    /// Resources that are followed.
+    pub followed: usize,
+    /// Followers, counted once for each resource.
+    pub followers: usize,
+    /// Resources whose servers could not tell of changes for a while.
+    pub unheard: usize,
+    /// Legacy sessions.
+    pub sessions: usize,
+    /// Open `subscriptions/listen` requests.
+    pub listeners: usize,
+    /// Requests that wait for a server.
+    pub calls: usize,
+    /// Notifications that no client was shown.
+    pub dropped: DroppedMessages,
 }
 
 /// Notifications about calls that their clients were not shown, because no answer was open that could have brought them.
@@ -121,8 +129,7 @@ pub(crate) struct Meters {
 
 impl Meters {
     /// Everything that is counted, at this moment.
-    pub(crate) fn read(&self, servers: Vec<ServerMeasures>, population: &Population) -> Measures {
-        let &Population { followed, followers, unheard, sessions, listeners, calls, dropped } = population;
+    pub(crate) fn read(&self, servers: Vec<ServerMeasures>, population: Population) -> Measures {
         Measures {
             servers,
             sent: ERAS.map(|era| (era, read(&self.sent[era as usize]))).to_vec(),
@@ -133,13 +140,7 @@ impl Meters {
             since_commit: ERAS.map(|era| (era, self.since_commit[era as usize].read())).to_vec(),
             updates: ERAS.map(|era| (era, self.updates[era as usize].load(Ordering::Relaxed))).to_vec(),
             since_update: ERAS.map(|era| (era, self.since_update[era as usize].read())).to_vec(),
-            followed,
-            followers,
-            unheard,
-            sessions,
-            listeners,
-            calls,
-            dropped,
+            population,
         }
     }
 
@@ -254,20 +255,8 @@ pub struct Measures {
     pub updates: Vec<(Era, u64)>,
     /// From the first change of a resource that one of them stands for to its being handed over.
     pub since_update: Vec<(Era, Durations)>,
-    /// Resources that are followed.
-    pub followed: usize,
-    /// Followers, counted once for each resource.
-    pub followers: usize,
-    /// Resources whose servers could not tell of changes for a while.
-    pub unheard: usize,
-    /// Legacy sessions.
-    pub sessions: usize,
-    /// Open `subscriptions/listen` requests.
-    pub listeners: usize,
-    /// Requests that wait for a server.
-    pub calls: usize,
-    /// Notifications that no client was shown.
-    pub dropped: DroppedMessages,
+    /// What is there at this moment.
+    pub population: Population,
 }
 
 // In the order of the enum: the counts of an era stand at `era as usize`.

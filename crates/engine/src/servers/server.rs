@@ -45,7 +45,6 @@ pub(crate) struct Server {
     pub(crate) lists: ListFreshness,
     /// What it offers beside what clients may see of it.
     pub(crate) screen: OfferScreen,
-    announced: AnnouncedLists,
     pub(crate) meters: ServerMeters,
     /// What it does wrong while it is connected, or on the way.
     pub(crate) remarks: Remarks,
@@ -54,9 +53,15 @@ pub(crate) struct Server {
     pub(crate) presence: Presence,
     /// If it is a gateway: its id and those of the gateways behind it.
     pub(crate) gateways: Lock<Vec<String>>,
-    /// Another replica of a cluster runs it, and its link leads there.
+    pub(crate) tenure: ServerTenure,
+}
+
+/// Which replica of a cluster runs a server, as this one knows.
+#[derive(Default)]
+pub(crate) struct ServerTenure {
+    /// Another replica runs it, and its link leads there.
     pub(crate) elsewhere: AtomicBool,
-    /// The epoch in which this replica of a cluster runs it: what it lists belongs to that.
+    /// The epoch in which this replica runs it: what it lists belongs to that.
     pub(crate) epoch: AtomicU64,
     /// Where another had its name before it: an earlier epoch is that one's.
     pub(crate) since: AtomicU64,
@@ -76,6 +81,7 @@ pub(crate) struct ListFreshness {
     pub(crate) listed: watch::Sender<u64>,
     /// What it signalled since the last look, where somebody exports traces.
     pub(crate) signals: Lock<SignalSpans>,
+    announced: AnnouncedLists,
 }
 
 /// What a server announces of its lists over its link.
@@ -113,17 +119,15 @@ impl Server {
                 signal: Notify::new(),
                 listed: watch::Sender::new(0),
                 signals: Lock::default(),
+                announced: AnnouncedLists::default(),
             },
             screen: OfferScreen::default(),
-            announced: AnnouncedLists::default(),
             meters: ServerMeters::default(),
             remarks: Remarks::default(),
             log_budget: Arc::new(LogBudget::new(LOGGED)),
             presence: Presence::default(),
             gateways: Lock::default(),
-            elsewhere: AtomicBool::new(false),
-            epoch: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            tenure: ServerTenure::default(),
         }
     }
 
@@ -134,7 +138,7 @@ impl Server {
 
     /// Whether another replica runs it.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        self.elsewhere.load(Ordering::Relaxed)
+        self.tenure.elsewhere.load(Ordering::Relaxed)
     }
 
     /// The link for everybody, if it is up.
@@ -166,7 +170,7 @@ impl Server {
         self.presence.forget_restart();
         // A new link has agreed to nothing yet.
         self.cover(Topics::default());
-        *self.announced.unexpected.lock() = Topics::default();
+        *self.lists.announced.unexpected.lock() = Topics::default();
         // Last, because calls find the link from here on.
         self.links.set_live(Some(live.clone()));
     }
@@ -215,7 +219,7 @@ impl Server {
 
     /// Whether this is the first unexpected announcement of its kind on this link.
     pub(crate) fn is_news(&self, topic: Topic) -> bool {
-        let mut unexpected = self.announced.unexpected.lock();
+        let mut unexpected = self.lists.announced.unexpected.lock();
         let news = !unexpected.contains(topic);
         unexpected.insert(topic);
         news
@@ -289,7 +293,7 @@ impl Server {
 
     /// What the server has agreed to announce.
     pub(crate) fn cover(&self, topics: Topics) {
-        *self.announced.covered.lock() = topics;
+        *self.lists.announced.covered.lock() = topics;
     }
 
     /// How often its resources are read where it does not tell of their changes, if that is wanted.
@@ -299,12 +303,12 @@ impl Server {
 
     /// It is asked to announce changes of its lists by this request.
     pub(crate) fn listens_by(&self, request: u64) {
-        self.announced.listen.store(request, Ordering::SeqCst);
+        self.lists.announced.listen.store(request, Ordering::SeqCst);
     }
 
     /// Whether this is the request that asked it to.
     pub(crate) fn is_listen(&self, request: u64) -> bool {
-        self.announced.listen.load(Ordering::SeqCst) == request
+        self.lists.announced.listen.load(Ordering::SeqCst) == request
     }
 
     /// The lists whose changes nobody announces, so that they must be polled.
@@ -314,7 +318,7 @@ impl Server {
             // It promises to announce, but has no stream to do it on.
             Era::Legacy if live.link.is_push_unsupported() => Topics::default(),
             Era::Legacy => promised(hello),
-            Era::Modern => *self.announced.covered.lock(),
+            Era::Modern => *self.lists.announced.covered.lock(),
         };
         let offered = |kind: &ListKind| tidings_proto::capabilities::declares(&hello.capabilities, kind.capability());
         ListKind::ALL.into_iter().filter(offered).filter(|kind| !covered.contains(Topic::of(*kind))).collect()
@@ -322,8 +326,8 @@ impl Server {
 
     /// How long a call to this server may be silent, and how long it may run.
     pub(crate) fn timeouts(&self, usual: &Settings) -> (Duration, Duration) {
-        let silent = self.plan.timeout.unwrap_or(usual.timeout);
-        let longest = self.plan.max_timeout.unwrap_or(usual.max_timeout);
+        let silent = self.plan.call_times.silence.unwrap_or(usual.waits.silence);
+        let longest = self.plan.call_times.call.unwrap_or(usual.waits.call);
         // A limit for silence that is longer than the one for the whole call would cut it short without a word.
         (silent, longest.max(silent))
     }

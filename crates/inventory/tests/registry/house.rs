@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use tidings_config::{Config, ServerConfig, TransportConfig};
 use tidings_downstream::http::{self, EndpointOptions};
 use tidings_engine::{
-    Change as Recorded, FirstListing, Gateway, GatewayStart, Isolation, Journal, JournalServer, ListAnnouncements,
-    ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlan, Settings, Source,
+    CallTimes, Change as Recorded, FirstListing, Gateway, GatewayStart, Isolation, Journal, JournalServer,
+    ListAnnouncements, ListPages, Names, NoticePace, Origin, RefreshPace, ServerPlacement, ServerPlan, Settings,
+    Source, WaitLimits,
 };
 use tidings_inventory::{
     ConfigLoader, LoadFault, RegistryChange, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan,
@@ -146,15 +147,13 @@ impl ServerPlanner for Plans {
                 tidings_config::IsolationSetting::Session => Isolation::Session,
                 tidings_config::IsolationSetting::Principal => Isolation::Principal,
             },
-            timeout: None,
-            max_timeout: None,
+            call_times: CallTimes::default(),
             poll_interval: None,
             listed: true,
             permits: Arc::new(|_| true),
             trusts_annotations: false,
             approval: None,
-            placement: Vec::new(),
-            stops_alone: false,
+            placement: ServerPlacement::default(),
             identity: None,
         }
     }
@@ -288,10 +287,12 @@ impl Closed {
 
 fn settings(rules: &Rules) -> Settings {
     Settings {
-        start_wait: Duration::from_secs(20),
-        start_timeout: rules.start_timeout,
-        timeout: Duration::from_secs(60),
-        max_timeout: Duration::from_secs(60),
+        waits: WaitLimits {
+            start: Duration::from_secs(20),
+            added: rules.start_timeout,
+            silence: Duration::from_secs(60),
+            call: Duration::from_secs(60),
+        },
         pages: ListPages { size: 1_000, longest_bound: None },
         view: FieldView::Strict,
         names: rules.names,

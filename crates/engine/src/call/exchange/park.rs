@@ -12,7 +12,7 @@ use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, MessageSubject, PublicName, ServerMessage, code, meta, notifications};
 use tidings_wire::{Frame, FrameLimits, Patch, RawId, encode_string, is_object, members};
 
-use super::{Exchange, Reply, Stage};
+use super::{CallRecords, Exchange, Reply, Stage};
 use crate::call::QUESTIONS_GATHERED;
 use crate::call::park::ParkSeat;
 use crate::call::seal::{OpenedState, ParkTimes, Sealer, StateFault};
@@ -168,10 +168,9 @@ impl Exchange {
             detour: self.detour.take(),
             driven: None,
             followed: self.followed.take(),
-            // Each request of the client is recorded with its own answer: this one with its questions, a later one with the result.
-            trace: None,
-            // So is its span: that of the request to the server ends with the questions.
-            span: None,
+            // Each request of the client is recorded with its own answer, and so are its spans: this one with its questions, a later
+            // one with the result.
+            records: CallRecords::default(),
             // It goes on to count: its server still works on it.
             allowance: std::mem::take(&mut self.allowance),
             parking: Some(Box::new(Parking { park: Some(park), link: Some(link), ..Parking::default() })),

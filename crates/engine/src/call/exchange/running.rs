@@ -78,7 +78,7 @@ impl Exchange {
                 return if Instant::now() < deadline || self.has_more_time() { Ok(None) } else { self.timed_out() };
             }
         };
-        if let Some(span) = &mut self.span {
+        if let Some(span) = &mut self.records.span {
             note(span, &event);
         }
         match event {

@@ -11,14 +11,14 @@ use crate::observe::request_span::{RequestSpan, SpanAsker, SpanDestination, Span
 impl Exchange {
     /// It came on a pipe.
     pub fn came_over_pipe(&mut self) {
-        if let Some(span) = &mut self.span {
+        if let Some(span) = &mut self.records.span {
             span.came_over(SpanTransport::Pipe);
         }
     }
 
     /// It came over HTTP. Asked for headers only where somebody wants to know.
     pub fn came_over_http<'h>(&mut self, header: impl Fn(&'static str) -> Option<&'h str>) {
-        let Some(span) = &mut self.span else { return };
+        let Some(span) = &mut self.records.span else { return };
         span.came_over(SpanTransport::Tcp);
         if let Some(context) = TraceContext::read(header(meta::TRACE_PARENT), header(meta::TRACE_STATE)) {
             span.came_with(&context);
@@ -27,7 +27,7 @@ impl Exchange {
 
     /// The request is about to be sent: the span that its server is told.
     pub(super) fn trace_request(&mut self) -> Option<Box<TraceContext>> {
-        let (Some(span), Stage::Calling(calling)) = (&mut self.span, &self.stage) else { return None };
+        let (Some(span), Stage::Calling(calling)) = (&mut self.records.span, &self.stage) else { return None };
         let (server, is_outcome) =
             (&calling.routed.server, self.followed.as_ref().is_some_and(|f| f.outcome.is_some()));
         let destination = SpanDestination {
@@ -43,7 +43,7 @@ impl Exchange {
     }
 
     pub(super) fn end_span(&mut self, outcome: CallOutcome, reply: Option<&Reply>) {
-        let Some(span) = self.span.take() else { return };
+        let Some(span) = self.records.span.take() else { return };
         let asker = SpanAsker {
             revision: self.caller.revision(),
             session: matches!(self.caller, Caller::Legacy(_)).then(|| self.caller.key().0),

@@ -16,7 +16,7 @@ impl Exchange {
         self.router.links.abandon(calling.call.0, &ended, Some("timed out"));
         let server = calling.routed.server.plan.name.clone();
         let seconds = calling.silent_for.as_secs();
-        if let Some(span) = &mut self.span {
+        if let Some(span) = &mut self.records.span {
             span.timed_out();
         }
         self.leave_ghost();

@@ -39,7 +39,7 @@ impl ServerLifecycle {
         let decided = decision(&operations);
         let transaction = self.begin_change(operations, cancelled, review).await?;
         // One after the other, from the check to the commit: two of this replica would only overtake each other.
-        let _registering = fleet.registering.lock().await;
+        let _registering = fleet.set.changing.lock().await;
         let gate = match self.write_change(fleet, &transaction, &kept, cancelled, agreed).await {
             Ok(gate) => gate,
             Err(error) => {
@@ -67,7 +67,7 @@ impl ServerLifecycle {
         agreed: &dyn AgreedChange,
     ) -> Result<SetGate, ChangeError> {
         let (steps, contents) = transaction.steps(fleet, kept)?;
-        let mut versions = fleet.set_version();
+        let mut versions = fleet.set.version();
         for _ in 0..ATTEMPTS {
             // Of before the check: what is applied after it makes the change void.
             let version = *versions.borrow_and_update();
@@ -145,7 +145,7 @@ pub(crate) async fn confirm(fleet: &FleetDesk) -> Result<(), ChangeError> {
 impl Transaction<'_> {
     /// What comes is there since this epoch: who ran a former one of its name has nothing to do with it.
     fn begins(&self, since: OwnerEpoch) {
-        self.arrivals.iter().for_each(|arrival| arrival.server.since.store(since.0, Ordering::Relaxed));
+        self.arrivals.iter().for_each(|arrival| arrival.server.tenure.since.store(since.0, Ordering::Relaxed));
     }
 
     /// The change as it is written, with what is kept of it.

@@ -188,7 +188,7 @@ impl<'g> Transaction<'g> {
         let now = Instant::now();
         let settings = &self.lifecycle.runtime.settings;
         // One moment for all: however many servers a change has, it ends in time.
-        let (limit, patience) = (now + settings.start_timeout, now + settings.start_wait);
+        let (limit, patience) = (now + settings.waits.added, now + settings.waits.start);
         for arrival in &mut self.arrivals {
             let (tell, ready) = oneshot::channel();
             let (admission, admitted) = oneshot::channel();
@@ -197,7 +197,7 @@ impl<'g> Transaction<'g> {
             let work = Arc::clone(self.lifecycle).enter(Arc::clone(&arrival.server), limit, tell, admitted);
             arrival.task = Some(Task { ready, admission, ended: self.lifecycle.runtime.tasks.spawn(work) });
         }
-        let seconds = settings.start_timeout.as_secs();
+        let seconds = settings.waits.added.as_secs();
         let each = self.arrivals.iter_mut().map(|arrival| async move {
             match arrival.start {
                 // The server's own time-out comes first, because its error says more than ours.
