@@ -43,6 +43,7 @@ async fn a_lock_that_another_process_writes_is_followed() {
     other.expect(&["tools"]).await;
     assert_eq!(tools(&other.client).await, seen(&[("add", "Adds.")]));
     assert_eq!(other.client.call_tool("add", json!({})).await.text(), "Adds.");
+    let mut deciding = ListFollower::begin(gateway.client().connect().await).await;
     // By hand, as a merge would: the line goes, and with it the tool.
     let lock = lock_file(&gateway);
     let text = std::fs::read_to_string(&lock).unwrap();
@@ -50,11 +51,13 @@ async fn a_lock_that_another_process_writes_is_followed() {
     std::fs::write(&lock, without.join("\n")).unwrap();
     other.expect(&["tools"]).await;
     assert_eq!(tools(&other.client).await, []);
+    // Both have read it before the file is written again: whoever reads later finds only what it is then.
+    deciding.expect(&["tools"]).await;
     // What is not understood changes nothing.
     std::fs::write(&lock, "version = 99\n").unwrap();
     let is_told = |line: &String| line.contains("tidings.lock") && line.contains("version 99");
     gateway.stderr().wait_for("a warning", is_told).await;
-    assert_eq!(tools(&gateway.client().connect().await).await, []);
+    assert_eq!(tools(&deciding.client).await, []);
 }
 
 // trust.md, the lock
