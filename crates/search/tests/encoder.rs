@@ -156,6 +156,11 @@ fn a_transformer_that_can_not_be_used_is_refused_with_the_reason() {
     assert!(missing.contains("model.safetensors") && missing.contains("no `encoder.layer.0.output.dense.bias`"));
     let odd = refused(&|tiny| tiny.put("encoder.layer.0.intermediate.dense.weight", &[WIDTH, 3], vec![0.0; WIDTH * 3]));
     assert!(odd.contains("does not take 4 numbers"), "{odd}");
+    let empty = refused(&|tiny| {
+        tiny.put("encoder.layer.0.intermediate.dense.weight", &[0, WIDTH], Vec::new());
+        tiny.put("encoder.layer.0.intermediate.dense.bias", &[0], Vec::new());
+    });
+    assert!(empty.contains("intermediate.dense.weight` gives no numbers"), "{empty}");
     let heads = refused(&|tiny| tiny.config["num_attention_heads"] = 3.into());
     assert!(heads.contains("4 numbers can not be divided among 3 heads"), "{heads}");
     let other = refused(&|tiny| tiny.config["hidden_act"] = "silu".into());

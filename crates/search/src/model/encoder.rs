@@ -35,8 +35,8 @@ pub struct TextEncoder {
     norm: Norm,
     layers: Vec<Block>,
     heads: usize,
-    /// Whether the mark at the beginning stands for the text; otherwise all tokens do.
-    first_stands_for_all: bool,
+    /// Whether the mark at the beginning stands for the text; otherwise, and where nothing says so, all tokens do.
+    pooling: Option<bool>,
     gelu: Gelu,
     /// One thread that all multiplications run on. Without it the library would use one per processor, for steps so small
     /// that handing them over costs more than it saves.
@@ -111,10 +111,13 @@ impl TextEncoder {
         let places = places(&mut file, &prefix, width)?;
         let norm = Norm::read(&mut file, &format!("{prefix}embeddings.LayerNorm"), width)?;
         let mut layers = Vec::new();
-        while layers.len() < MAX_LAYERS {
+        loop {
             let name = format!("{prefix}encoder.layer.{}.", layers.len());
             if file.find(&format!("{name}attention.self.query.weight"))?.is_none() {
                 break;
+            }
+            if layers.len() == MAX_LAYERS {
+                return Err(format!("it has more than {MAX_LAYERS} layers"));
             }
             // Preparing a matrix is shared among threads, too.
             layers.push(thread.install(|| Block::read(&mut file, &by, &name, width))?);
@@ -122,23 +125,28 @@ impl TextEncoder {
         if layers.is_empty() {
             return Err("it has no layers".into());
         }
-        let first_stands_for_all = settings.first_stands_for_all;
+        let pooling = settings.first_stands_for_all;
         let directory = directory.to_owned();
         let gelu = Gelu::new();
-        Ok(Self { tokenizer, directory, marks, words, places, norm, layers, heads, first_stands_for_all, gelu, thread })
+        Ok(Self { tokenizer, directory, marks, words, places, norm, layers, heads, pooling, gelu, thread })
     }
 
     /// What is told of the model that is loaded, for people to see.
     #[must_use]
     pub fn facts(&self) -> ModelFacts {
         let layers = self.layers.iter().map(Block::bytes).sum::<usize>();
+        let mut approximations = self.tokenizer.approximations().to_vec();
+        if self.pooling.is_none() {
+            // Models that are trained to use the first mark give poor vectors otherwise, and no error.
+            approximations.push("no `1_Pooling/config.json` says what stands for a text: all tokens do".to_owned());
+        }
         ModelFacts {
             directory: self.directory.clone(),
             tokens: self.words.tokens(),
             dimensions: self.words.dimensions(),
             layers: self.layers.len(),
             tokenizer: self.tokenizer.kind(),
-            approximations: self.tokenizer.approximations().to_vec(),
+            approximations,
             bytes: self.words.bytes() + self.places.len() * 4 + layers + self.tokenizer.bytes(),
         }
     }
@@ -183,7 +191,7 @@ impl TextEncoder {
             state.iter_mut().zip(narrow).for_each(|(state, narrow)| *state += narrow);
             block.norm.apply(&mut state);
         }
-        if self.first_stands_for_all {
+        if self.pooling == Some(true) {
             state.truncate(width);
             return Ok(state);
         }
@@ -348,7 +356,8 @@ fn gelu(x: f64) -> f64 {
 struct ModelSettings {
     heads: Option<usize>,
     activation: Option<String>,
-    first_stands_for_all: bool,
+    /// Whether the mark at the beginning stands for the text. `None`: nothing says so, and all tokens do.
+    first_stands_for_all: Option<bool>,
 }
 
 impl ModelSettings {
@@ -362,7 +371,7 @@ impl ModelSettings {
         Self {
             heads: config["num_attention_heads"].as_u64().and_then(|heads| usize::try_from(heads).ok()),
             activation: config["hidden_act"].as_str().map(str::to_owned),
-            first_stands_for_all: [&pooling, &config].iter().any(|file| file["pooling_mode_cls_token"] == true),
+            first_stands_for_all: [&pooling, &config].iter().find_map(|file| file["pooling_mode_cls_token"].as_bool()),
         }
     }
 }

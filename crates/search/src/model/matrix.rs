@@ -31,20 +31,24 @@ impl Layer {
         inputs: usize,
     ) -> Result<Self, String> {
         let (mut numbers, mut scales, mut bias) = (Vec::new(), Vec::new(), Vec::new());
+        let largest = largest_weight(by.may_saturate());
         for name in names {
             let weight = format!("{name}.weight");
             let place = file.find(&weight)?.ok_or_else(|| format!("it has no `{weight}`"))?;
-            if place.shape.len() != 2 || place.shape[1] != inputs {
+            if place.shape.len() != 2 || place.shape[1] != inputs || inputs == 0 {
                 return Err(format!("`{weight}` does not take {inputs} numbers"));
+            }
+            if place.shape[0] == 0 {
+                return Err(format!("`{weight}` gives no numbers"));
             }
             file.rows(&place, inputs, |row| {
                 let most = row.iter().fold(0.0_f64, |most, number| most.max(number.abs()));
                 if row.iter().any(|number| !number.is_finite()) {
                     return Err(format!("`{weight}` has numbers that are none"));
                 }
-                let turn = if most > 0.0 { 127.0 / most } else { 0.0 };
+                let turn = if most > 0.0 { largest / most } else { 0.0 };
                 numbers.extend(row.iter().map(|number| (number * turn).round() as i8));
-                scales.push((most / 127.0) as f32);
+                scales.push((most / largest) as f32);
                 Ok(())
             })?;
             bias.extend(vector(file, &format!("{name}.bias"), place.shape[0])?);
@@ -88,6 +92,13 @@ impl Layer {
     }
 }
 
+/// The largest weight, as an integer.
+fn largest_weight(may_saturate: bool) -> f64 {
+    // Processors of x86 without VNNI add two products of a weight and a byte in 16 bits, and cut off what does not fit there:
+    // 2 × 255 × 64 does, 2 × 255 × 127 would not. It costs one bit of the weights.
+    if may_saturate { 64.0 } else { 127.0 }
+}
+
 /// The numbers of a tensor that is as long as expected.
 pub(super) fn vector(file: &mut TensorFile, name: &str, length: usize) -> Result<Vec<f32>, String> {
     let place = file.find(name)?.ok_or_else(|| format!("it has no `{name}`"))?;
@@ -100,4 +111,36 @@ pub(super) fn vector(file: &mut TensorFile, name: &str, length: usize) -> Result
         Ok(())
     })?;
     Ok(numbers)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use serde_json::json;
+    use tidings_testkit::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_numbers_are_multiplied_without_being_cut_off() {
+        const INPUTS: usize = 64;
+        let directory = TempDir::new();
+        let numbers: Vec<f32> = vec![1.0; INPUTS].into_iter().chain(vec![-1.0; INPUTS]).chain([0.0, 0.5]).collect();
+        let header = json!({
+            "step.weight": {"dtype": "F32", "shape": [2, INPUTS], "data_offsets": [0, 8 * INPUTS]},
+            "step.bias": {"dtype": "F32", "shape": [2], "data_offsets": [8 * INPUTS, 8 * INPUTS + 8]},
+        });
+        let header = header.to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        let path = directory.join("model.safetensors");
+        std::fs::write(&path, file).unwrap();
+        let by = Multiplier::default();
+        let layer = Layer::read(&mut TensorFile::open(&path).unwrap(), &by, &["step".to_owned()], INPUTS).unwrap();
+        // Every product is as large as there can be, and all have one sign.
+        let output = layer.apply(&by, &vec![3.0; INPUTS]).unwrap();
+        assert!((output[0] - 192.0).abs() < 2.0 && (output[1] + 191.5).abs() < 2.0, "{output:?}");
+        assert!(2 * 255 * largest_weight(true) as i32 <= i32::from(i16::MAX), "two products fit into 16 bits");
+    }
 }

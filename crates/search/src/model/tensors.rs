@@ -87,7 +87,8 @@ pub(super) struct TensorPlace {
 }
 
 impl TensorPlace {
-    fn find(header: &Value, name: &str) -> Result<Option<Self>, String> {
+    /// `held`: how many bytes of tensors the file has.
+    fn find(header: &Value, name: &str, held: u64) -> Result<Option<Self>, String> {
         let Some(tensor) = header.get(name) else { return Ok(None) };
         let format = tensor["dtype"].as_str().and_then(NumberFormat::of);
         let format = format.ok_or_else(|| format!("`{name}` is made of {}, which is not read", tensor["dtype"]))?;
@@ -101,6 +102,10 @@ impl TensorPlace {
         let size = shape.iter().try_fold(format.width(), |size, side| size.checked_mul(*side));
         match offsets.as_slice() {
             [start, end] if Some(*end) == size.and_then(|size| start.checked_add(size)) => {
+                // Whoever reads it makes room for all of it at once.
+                if *end as u64 > held {
+                    return Err("it is cut off".into());
+                }
                 Ok(Some(Self { format, shape, start: *start as u64 }))
             }
             _ => Err(format!("`{name}` is not as long as its shape says")),
@@ -114,11 +119,14 @@ pub(super) struct TensorFile {
     header: Value,
     /// Offsets of tensors count from the end of the header.
     data: u64,
+    /// How many bytes come after it.
+    held: u64,
 }
 
 impl TensorFile {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
+        let size = file.metadata().map_err(|error| error.to_string())?.len();
         let mut file = BufReader::with_capacity(1 << 16, file);
         let mut length = [0; 8];
         file.read_exact(&mut length).map_err(|error| cut_off(&error))?;
@@ -129,12 +137,12 @@ impl TensorFile {
         let mut header = vec![0; length as usize];
         file.read_exact(&mut header).map_err(|error| cut_off(&error))?;
         let header: Value = serde_json::from_slice(&header).map_err(|_| "it is no safetensors file")?;
-        Ok(Self { file, header, data: 8 + length })
+        Ok(Self { file, header, data: 8 + length, held: size.saturating_sub(8 + length) })
     }
 
     /// Where a tensor is, if the file has it.
     pub(super) fn find(&self, name: &str) -> Result<Option<TensorPlace>, String> {
-        TensorPlace::find(&self.header, name)
+        TensorPlace::find(&self.header, name, self.held)
     }
 
     /// All numbers of a tensor, `width` at a time.
