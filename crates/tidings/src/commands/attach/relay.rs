@@ -61,6 +61,13 @@ struct LegacySession {
     follows: BTreeSet<String>,
 }
 
+/// The last event that was heard outside of requests. Its number means nothing in another session or to another gateway.
+struct ResumePoint {
+    event: String,
+    session: Option<String>,
+    gateway: RunningGateway,
+}
+
 impl StdioRelay {
     pub(super) fn new(data: DataDir, out: mpsc::Sender<Bytes>, channel: bool) -> Result<Self, CommandFailure> {
         Ok(Self {
@@ -415,29 +422,31 @@ impl StdioRelay {
     }
 
     async fn listen(&self) {
-        let mut last: Option<(String, RunningGateway)> = None;
+        let mut last: Option<ResumePoint> = None;
         let mut heard: Option<RunningGateway> = None;
         loop {
+            let session = self.session().as_ref().map(|session| session.id.clone());
             let mut headers = self.headers("text/event-stream");
-            // The numbers of one gateway mean nothing to the next.
-            // Taken, so that a stream which broke before its first event does not resume at an old place.
-            if let Some((id, _)) = last.take().filter(|(_, gateway)| self.door.is_running(gateway)) {
-                headers.push((headers::LAST_EVENT_ID, id));
+            // Kept until a later one is known: what was written to a stream that broke before its first event is sent again.
+            let resumed =
+                last.as_ref().filter(|point| point.session == session && self.door.is_running(&point.gateway));
+            if let Some(point) = resumed {
+                headers.push((headers::LAST_EVENT_ID, point.event.clone()));
             }
             match self.door.send(&RelayedMessage { verb: http::Method::GET, headers, body: Bytes::new() }).await {
                 Ok((response, gateway)) if is_stream(&response) => {
                     // A gateway that was killed may not have written the last that the client set in a session that it had kept.
                     let is_other = heard.as_ref().is_some_and(|before| before.pid != gateway.pid);
-                    let session = self.session().clone();
-                    if let Some(session) = session.filter(|_| is_other) {
-                        self.tell_what_is_set(&session).await;
+                    let set = self.session().clone();
+                    if let Some(set) = set.filter(|_| is_other) {
+                        self.tell_what_is_set(&set).await;
                     }
                     heard = Some(gateway.clone());
                     let mut messages = StreamMessages::of(response.into_body());
                     while let Some(message) = messages.next().await {
                         self.write(&message).await;
                     }
-                    last = messages.last_id.map(|id| (id, gateway));
+                    last = messages.last_id.map(|event| ResumePoint { event, session, gateway }).or(last);
                 }
                 Ok((response, _)) if response.status() == StatusCode::NOT_FOUND => {
                     // Whether it succeeded shows at the next attempt, after the pause below.
