@@ -39,7 +39,7 @@ pub(crate) async fn list(
     };
     let state = admin.registry.state();
     let catalogue = admin.gateway.catalogue().borrow().clone();
-    let mut known = known(&catalogue, &state);
+    let mut known = known(&admin.gateway, &catalogue, &state);
     known.retain(|server| params.get("state").is_none_or(|state| server.state() == state));
     // Sorted only where a part is asked for: `after` goes by names, and everybody else expects the order of the file.
     if params.contains_key("after") || params.contains_key("limit") {
@@ -69,14 +69,14 @@ pub(crate) fn describe_one(admin: &AdminShared, name: &str) -> Value {
 /// One server by its name.
 pub fn describe_server(gateway: &Gateway, state: &RegistryState, name: &str) -> Option<Value> {
     let catalogue = gateway.catalogue().borrow().clone();
-    let known = known(&catalogue, state);
+    let known = known(gateway, &catalogue, state);
     known.iter().find(|server| server.name() == name).map(|server| server.describe(gateway, &catalogue))
 }
 
 /// The name and the state of each server.
 pub fn server_states(gateway: &Gateway, state: &RegistryState) -> Vec<(String, &'static str)> {
     let catalogue = gateway.catalogue().borrow().clone();
-    known(&catalogue, state).iter().map(|server| (server.name().to_owned(), server.state())).collect()
+    known(gateway, &catalogue, state).iter().map(|server| (server.name().to_owned(), server.state())).collect()
 }
 
 /// Some of the servers, in the order of `rank` and then of their names, and how many fit.
@@ -88,7 +88,7 @@ pub fn describe_some(
     part: std::ops::Range<usize>,
 ) -> (Vec<Value>, usize) {
     let catalogue = gateway.catalogue().borrow().clone();
-    let mut known = known(&catalogue, state);
+    let mut known = known(gateway, &catalogue, state);
     known.retain(|server| fits(server.name(), server.state()));
     known.sort_by_key(|server| (rank(server.state()), server.name()));
     let shown = known.iter().skip(part.start).take(part.len());
@@ -97,22 +97,26 @@ pub fn describe_some(
 
 /// A server that runs, or one that is configured and does not.
 enum KnownServer<'a> {
-    /// With who added it, where that is known.
-    Running(&'a ServerStatus, Option<&'a str>),
+    Running {
+        server: &'a ServerStatus,
+        state: ServerState,
+        /// Who added it, where that is known.
+        added_by: Option<&'a str>,
+    },
     Idle(&'a RegistryEntry),
 }
 
 impl<'a> KnownServer<'a> {
     fn name(&self) -> &'a str {
         match self {
-            Self::Running(server, _) => &server.name,
+            Self::Running { server, .. } => &server.name,
             Self::Idle(entry) => &entry.name,
         }
     }
 
     fn state(&self) -> &'static str {
         match self {
-            Self::Running(server, _) => server.state.as_str(),
+            Self::Running { state, .. } => state.as_str(),
             // It should run and does not: its `problem` says why, and nobody tries it.
             Self::Idle(entry) if entry.enabled => "failing",
             Self::Idle(_) => "disabled",
@@ -121,13 +125,13 @@ impl<'a> KnownServer<'a> {
 
     fn describe(&self, gateway: &Gateway, catalogue: &Catalogue) -> Value {
         match self {
-            Self::Running(server, added_by) => one(gateway, catalogue, server, *added_by),
+            Self::Running { server, state, added_by } => one(gateway, catalogue, (server, *state), *added_by),
             Self::Idle(entry) => not_running(entry),
         }
     }
 }
 
-fn known<'a>(catalogue: &'a Catalogue, state: &'a RegistryState) -> Vec<KnownServer<'a>> {
+fn known<'a>(gateway: &Gateway, catalogue: &'a Catalogue, state: &'a RegistryState) -> Vec<KnownServer<'a>> {
     // By origin as well: a built-in server may have the name of one that is off.
     let running: HashSet<(&str, &str)> =
         catalogue.servers.iter().map(|server| (&*server.name, server.origin.as_str())).collect();
@@ -136,7 +140,11 @@ fn known<'a>(catalogue: &'a Catalogue, state: &'a RegistryState) -> Vec<KnownSer
         state.servers.iter().filter_map(|entry| Some((entry.name.as_str(), entry.added_by.as_deref()?))).collect();
     // What is there for people alone has nothing that could be said of it in general.
     let general = catalogue.servers.iter().filter(|server| !server.is_for_people);
-    let running = general.map(|server| KnownServer::Running(server, added.get(&*server.name).copied()));
+    let running = general.map(|server| KnownServer::Running {
+        server,
+        state: state_of(gateway, server),
+        added_by: added.get(&*server.name).copied(),
+    });
     running.chain(idle.map(KnownServer::Idle)).collect()
 }
 
@@ -145,7 +153,7 @@ pub(crate) async fn status(State(admin): State<AdminShared>) -> Json<Value> {
     let state = admin.registry.state();
     let catalogue = admin.gateway.catalogue().borrow().clone();
     let external = || catalogue.servers.iter().filter(|server| server.origin != Origin::BuiltIn);
-    let count = |state: ServerState| external().filter(|server| server.state == state).count();
+    let count = |state: ServerState| external().filter(|server| state_of(&admin.gateway, server) == state).count();
     let reload = state.reload.as_ref();
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -216,7 +224,7 @@ fn displaced(gateway: &Gateway) -> Vec<Value> {
 pub fn describe(gateway: &Gateway, state: &RegistryState) -> Value {
     let catalogue = gateway.catalogue().borrow().clone();
     let servers: Vec<Value> =
-        known(&catalogue, state).iter().map(|server| server.describe(gateway, &catalogue)).collect();
+        known(gateway, &catalogue, state).iter().map(|server| server.describe(gateway, &catalogue)).collect();
     json!({ "servers": servers })
 }
 
@@ -248,7 +256,17 @@ fn not_running(entry: &RegistryEntry) -> Value {
     })
 }
 
-fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by: Option<&str>) -> Value {
+/// How a server is. Where no replica of a cluster may run it nobody tries to start it, so nothing else says what is wrong.
+fn state_of(gateway: &Gateway, server: &ServerStatus) -> ServerState {
+    if gateway.unplaced(&server.name).is_some() { ServerState::Failing } else { server.state }
+}
+
+fn one(
+    gateway: &Gateway,
+    catalogue: &Catalogue,
+    (server, state): (&ServerStatus, ServerState),
+    added_by: Option<&str>,
+) -> Value {
     let offer = catalogue.snapshot.offer(server.id);
     let count = |kind| offer.map_or(0, |offer| offer.list(kind).items.len());
     let snapshot = &catalogue.snapshot;
@@ -258,11 +276,9 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
     let displaced_resources: Vec<&str> = resources.map(|item| item.key.as_str()).collect();
     let tools = offer.into_iter().flat_map(|offer| &offer.list(ListKind::Tools).items);
     let app_tools = tools.filter(|tool| extensions::names_page(&tool.raw)).count();
-    // Nobody tries to start it, so nothing else says what is wrong.
-    let unplaced = gateway.unplaced(&server.name);
     json!({
         "name": &*server.name,
-        "state": if unplaced.is_some() { "failing" } else { server.state.as_str() },
+        "state": state.as_str(),
         "source": server.origin.as_str(),
         "added_by": added_by,
         "transport": server.transport,
@@ -275,7 +291,7 @@ fn one(gateway: &Gateway, catalogue: &Catalogue, server: &ServerStatus, added_by
         "prompts": count(ListKind::Prompts),
         "since": seconds(server.since),
         "connects": server.connects,
-        "error": unplaced.or_else(|| server.error.clone()),
+        "error": gateway.unplaced(&server.name).or_else(|| server.error.clone()),
         "warning": gateway.remark(server.id),
         "failed_lists": server.failed_lists.iter().map(failed).collect::<Vec<_>>(),
         "displaced_tools": displaced_tools,

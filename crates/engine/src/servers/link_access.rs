@@ -99,12 +99,17 @@ impl ServerPool {
             let up = catalogue.wait_for(|c| server.live().is_some() || c.server(server.id).is_none_or(|s| s.settled));
             let _ = tokio::time::timeout_at(self.catalogue.start_deadline().into(), up).await;
         }
-        if server.live().is_none() {
+        if server.live().is_none() && self.unplaced(server).is_none() {
             // The server was lost: an attempt is worth a moment, because a call that fails costs more than one that
             // waits.
             server.health().wanted(WANTED).await;
         }
         server.live().ok_or_else(|| self.down(server))
+    }
+
+    /// Why no replica of a cluster runs it, so that waiting for it is of no use.
+    fn unplaced(&self, server: &Server) -> Option<String> {
+        self.runtime.fleet.as_ref()?.unplaced(&server.plan.name)
     }
 
     fn down(&self, server: &Server) -> RequestRefusal {
@@ -120,6 +125,9 @@ impl ServerPool {
             None if status.is_some_and(|s| s.state == ServerState::Connecting) => "is still starting".into(),
             None => "is not connected".into(),
         };
+        // Labels and replicas are the operator's affair, who finds them in `tidings servers`.
+        let reason =
+            if self.unplaced(server).is_some() { "is run by no replica of the cluster".into() } else { reason };
         let server = name.clone();
         match status.is_some_and(|status| status.state == ServerState::NeedsLogin) {
             true => RequestRefusal::NeedsLogin { server, reason },

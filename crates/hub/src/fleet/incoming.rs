@@ -152,10 +152,19 @@ impl IncomingExchanges {
     pub fn frame(&mut self, id: &ExchangeId, frame: FleetFrame, now: Instant) -> IncomingSteps {
         let mut steps = IncomingSteps::default();
         let Some(exchange) = self.open.get_mut(id) else {
-            // Asked after something that is not here: it may have run, and been forgotten. The number is the one that is waited for.
-            if let FleetFrame::Again { n } = frame {
-                let item = NumberedItem::Fault { ran: RanState::Perhaps, reason: FaultReason::Unknown };
-                steps.send.push((id.clone(), FleetFrame::Numbered { n, item }));
+            match frame {
+                // Asked after something that is not here: it may have run, and been forgotten. The number is the one that is waited for.
+                FleetFrame::Again { n } => {
+                    let item = NumberedItem::Fault { ran: RanState::Perhaps, reason: FaultReason::Unknown };
+                    steps.send.push((id.clone(), FleetFrame::Numbered { n, item }));
+                }
+                // It may be one that waits for the log: it must not run once that has come.
+                FleetFrame::Cancel
+                    if !self.over_ids.contains(id) && self.remembered() < self.bound.saturating_mul(2) =>
+                {
+                    self.remember(id, now);
+                }
+                _ => {}
             }
             return steps;
         };

@@ -11,13 +11,14 @@ use super::frames::{
 };
 use super::{ReplicaId, members::BEAT_EVERY};
 
-/// The least and the most that the other side may send ahead.
-const WINDOW_LEAST: usize = 64 << 10;
+/// The most that the other side may send ahead.
 const WINDOW_MOST: usize = 1 << 20;
-/// What all of them together may have under way to this replica.
+/// What all of them together may have under way to this replica, besides one frame for each.
 const WINDOW_TOTAL: usize = 32 << 20;
+/// How many may be open at a time. A client's stream at another replica than that of its session is one for as long as it is open.
+const OPEN_MOST: usize = 16_384;
 /// The window of answers of clients to questions; they are small, and the other side takes them at once.
-const REPLY_WINDOW: usize = WINDOW_LEAST;
+const REPLY_WINDOW: usize = 64 << 10;
 /// A silent exchange is asked after this time whether it goes on: one missed beat.
 const PROBE_AFTER: Duration = BEAT_EVERY.saturating_mul(2);
 
@@ -83,15 +84,16 @@ impl OutgoingExchanges {
 
     /// Opens an exchange with the owner of a server. `None`: others have to end first.
     pub fn open(&mut self, to: ReplicaId, mut open: OpenFrame, now: Instant) -> Option<(u64, OutgoingSteps)> {
-        if self.window_left < WINDOW_LEAST {
+        if self.open.len() >= OPEN_MOST {
             return None;
         }
-        // A part of what is left: few exchanges have large windows, and many still have one each.
-        let window = (self.window_left / 8).clamp(WINDOW_LEAST, WINDOW_MOST);
+        // A part of what is left: few exchanges have large windows. Where nothing is left there is no window, and one frame follows the
+        // other: an exchange that idles must not keep others from being opened.
+        let window = (self.window_left / 8).min(WINDOW_MOST);
         self.window_left -= window;
         self.last += 1;
         let number = self.last;
-        open.window = u32::try_from(window).unwrap_or(u32::MAX);
+        open.window = u32::try_from(window.max(1)).unwrap_or(u32::MAX);
         let id = self.id(number);
         let exchange = OutgoingExchange {
             to: to.clone(),
@@ -115,10 +117,13 @@ impl OutgoingExchanges {
         let id = self.id(number);
         let mut steps = OutgoingSteps::default();
         let Some(exchange) = self.open.get_mut(&number).filter(|exchange| exchange.to == *from) else {
-            // It ended here: the other side may forget what it keeps for it.
-            if let FleetFrame::Numbered { n, .. } = frame {
-                steps.send.push((from.clone(), id, FleetFrame::Credit { n }));
-            }
+            // It ended here. What was said of that may have been lost: the other side goes on, or keeps its answer, until it hears it.
+            let said = match frame {
+                FleetFrame::Numbered { n, item } if item.is_end() => Some(FleetFrame::Credit { n }),
+                FleetFrame::Numbered { .. } | FleetFrame::Alive { .. } => Some(FleetFrame::Cancel),
+                _ => None,
+            };
+            steps.send.extend(said.map(|frame| (from.clone(), id, frame)));
             return steps;
         };
         exchange.heard = now;
@@ -182,6 +187,12 @@ impl OutgoingExchanges {
         let id = self.id(number);
         let send = self.end(number).map(|exchange| (exchange.to, id, FleetFrame::Cancel));
         OutgoingSteps { send: send.into_iter().collect(), events: Vec::new() }
+    }
+
+    /// The request could not be handed to the bus.
+    pub fn unsent(&mut self, number: u64) -> OutgoingSteps {
+        let event = self.end(number).map(|_| (number, ForwardedEvent::NotRun(FaultReason::Busy)));
+        OutgoingSteps { send: Vec::new(), events: event.into_iter().collect() }
     }
 
     /// The bus says that nobody takes frames under that name. `opening`: of the frame that opens the exchange, which nobody got then.

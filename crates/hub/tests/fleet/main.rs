@@ -14,6 +14,7 @@ mod checks;
 mod clients;
 mod defects;
 mod drive;
+mod exchanges;
 mod faults;
 mod placement;
 mod random;

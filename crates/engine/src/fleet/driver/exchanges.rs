@@ -174,7 +174,7 @@ impl FleetDriver {
 
     /// A request could not be handed to the bus.
     pub(super) fn unsent(&mut self, number: u64) {
-        let steps = self.forwarded.outgoing.no_responders(number, true);
+        let steps = self.forwarded.outgoing.unsent(number);
         self.sent(steps);
     }
 
@@ -386,7 +386,7 @@ fn words(reason: FaultReason) -> &'static str {
     match reason {
         FaultReason::NotOwner => "its replica does not run it any more",
         FaultReason::TooOld => "the request waited too long on its way",
-        FaultReason::Busy => "its replica has too many requests of others",
+        FaultReason::Busy => "its replica, or the way to it, has too much to do",
         FaultReason::NoReplica | FaultReason::ReplicaLost | FaultReason::Unknown => "its replica is gone",
     }
 }
