@@ -7,6 +7,7 @@ mod cancel_safe;
 mod connections;
 mod credential_end;
 mod endpoint;
+mod failed_logins;
 mod forwarded;
 mod guard;
 mod legacy;
@@ -24,13 +25,14 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use http::{Request, Response, StatusCode};
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -58,6 +60,8 @@ const BUFFER: usize = 16 << 10;
 const IDLE: Duration = Duration::from_secs(60);
 /// What is recorded of a path that somebody who was not let in asked for.
 const LONGEST_PATH: usize = 100;
+/// How a challenge says that there was a token (RFC 6750, 3.1).
+const BAD_TOKEN: &[u8] = b"error=\"invalid_token\"";
 
 /// Settings of the endpoint.
 #[derive(Clone)]
@@ -238,25 +242,42 @@ impl ConnectionActivity {
     }
 }
 
-/// Tells the audit log of somebody who was not let in.
+/// Tells the audit log of somebody who was not let in, and slows down whoever tries too many tokens.
 struct RefusalRecord {
-    gateway: Gateway,
+    endpoint: Arc<HttpEndpoint>,
     peer: Option<IpAddr>,
     /// The place of its connection, as long as nobody was let in on it: later requests need no reference to it.
     place: Option<Arc<ConnectionPlace>>,
 }
 
 impl RefusalRecord {
-    fn see(&self, path: &str, response: &Response<Body>) {
+    /// What is answered in the end.
+    fn see(&self, path: &str, response: Response<Body>) -> Response<Body> {
         let status = response.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let response = self.slowed_down(response);
+            let status = response.status().as_u16();
             // Anybody may choose it.
             let path = path.chars().take(LONGEST_PATH).collect();
-            self.gateway.record_decision(AuditedDecision::Refused { peer: self.peer, path, status: status.as_u16() });
+            self.endpoint.gateway.record_decision(AuditedDecision::Refused { peer: self.peer, path, status });
+            return response;
         } else if let Some(place) = &self.place
             && (alone::is_endpoint(path) || path == sse::STREAM || path.starts_with("/api/"))
         {
             place.let_in();
+        }
+        response
+    }
+
+    /// The refusal of a token, or the word to wait where there were too many from that address.
+    fn slowed_down(&self, response: Response<Body>) -> Response<Body> {
+        let challenge = response.headers().get(WWW_AUTHENTICATE).map(HeaderValue::as_bytes).unwrap_or_default();
+        // A request without a token is how a client learns where to get one.
+        let is_bad_token = challenge.windows(BAD_TOKEN.len()).any(|part| part == BAD_TOKEN);
+        let over = self.peer.filter(|_| is_bad_token);
+        match over.and_then(|peer| self.endpoint.failed_logins.failed(peer, Instant::now())) {
+            Some(left) => endpoint::too_many_failed_logins(left),
+            None => response,
         }
     }
 }
@@ -353,26 +374,23 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
             let is_open = matches!(request.uri().path(), sse::STREAM | sse::MESSAGES | "/metrics")
                 || alone::is_endpoint(request.uri().path());
             let is_foreign = is_open && peer.as_ref().is_some_and(|peer| !peer.is_own());
-            let refusals =
-                RefusalRecord { gateway: endpoint.gateway.clone(), peer: address, place: place.if_unknown() };
+            let refusals = RefusalRecord { endpoint: Arc::clone(&endpoint), peer: address, place: place.if_unknown() };
             if is_foreign {
                 let response = endpoint::foreign_user();
-                refusals.see(request.uri().path(), &response);
+                let response = refusals.see(request.uri().path(), response);
                 return Box::pin(std::future::ready(Ok(response)));
             }
             match request.uri().path() {
-                path if alone::is_endpoint(path) => {
-                    Box::pin(Arc::clone(&endpoint).handle(request, Arc::clone(&shown)).map(move |response| {
-                        refusals.see("/mcp", &response);
-                        Ok(response)
-                    }))
-                }
-                sse::STREAM | sse::MESSAGES => {
-                    Box::pin(Arc::clone(&endpoint).handle_sse(request, Arc::clone(&shown)).map(move |response| {
-                        refusals.see(sse::STREAM, &response);
-                        Ok(response)
-                    }))
-                }
+                path if alone::is_endpoint(path) => Box::pin(
+                    Arc::clone(&endpoint)
+                        .handle(request, Arc::clone(&shown))
+                        .map(move |response| Ok(refusals.see("/mcp", response))),
+                ),
+                sse::STREAM | sse::MESSAGES => Box::pin(
+                    Arc::clone(&endpoint)
+                        .handle_sse(request, Arc::clone(&shown))
+                        .map(move |response| Ok(refusals.see(sse::STREAM, response))),
+                ),
                 path => match endpoint.check_origin(request.headers()) {
                     Ok(()) => {
                         let path = path.to_owned();
@@ -382,15 +400,11 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send>(
                             request.extensions_mut().insert(Arc::clone(certificate));
                         }
                         let answer = others.clone().oneshot(request.map(Body::new));
-                        Box::pin(answer.inspect(move |answer| {
-                            if let Ok(response) = answer {
-                                refusals.see(&path, response);
-                            }
-                        }))
+                        Box::pin(answer.map(move |answer| answer.map(|response| refusals.see(&path, response))))
                     }
                     Err(refused) => {
                         let response = refused.into();
-                        refusals.see(path, &response);
+                        let response = refusals.see(path, response);
                         Box::pin(std::future::ready(Ok(response)))
                     }
                 },

@@ -1,6 +1,7 @@
 //! `/mcp`, also with one server alone: checks that precede reading, then which era a request belongs to.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use http::header::{
@@ -17,6 +18,7 @@ use tidings_wire::{Frame, FrameKind, IncomingMessage};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::failed_logins::FailedLogins;
 use super::session_archive::{ArchivedSessions, unix_now};
 use super::sessions::{HttpSession, HttpSessions, InUse};
 use super::sse::SseSessions;
@@ -41,6 +43,7 @@ pub(super) struct HttpEndpoint {
     /// What goes on for clients that have left: calls of sessions, and rests of bodies that are not wanted. Each ends by itself,
     /// with its call or its own deadline.
     pub(super) tasks: TaskTracker,
+    pub(super) failed_logins: FailedLogins,
 }
 
 /// A request that is turned away before its message counts.
@@ -68,6 +71,17 @@ pub(super) fn foreign_user() -> Response<Body> {
     RefusedRequest::new(403, text).into()
 }
 
+/// The answer to whoever shows one token after the other that opens nothing.
+pub(super) fn too_many_failed_logins(left: Duration) -> Response<Body> {
+    let seconds = left.as_secs() + 1;
+    let text = format!(
+        "too many tokens that open nothing came from this address; try again in {seconds} s (a token that is good is let in at any time)"
+    );
+    let mut response = body::error(429, None, code::INVALID_REQUEST, &text);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
 /// A request as far as it was read.
 pub(super) struct ReceivedRequest<'h> {
     pub(super) headers: &'h HeaderMap,
@@ -84,7 +98,15 @@ impl HttpEndpoint {
         sessions.home = gateway.session_home();
         let waiting = ArchivedSessions::new(options.archive.clone(), sessions.bell());
         let sse = SseSessions::default();
-        let endpoint = Self { gateway, options, sessions, sse, waiting, tasks: TaskTracker::new() };
+        let endpoint = Self {
+            gateway,
+            options,
+            sessions,
+            sse,
+            waiting,
+            tasks: TaskTracker::new(),
+            failed_logins: FailedLogins::default(),
+        };
         // At the start: if the kernel can not be asked, that must be known before anybody connects.
         if endpoint.is_open_to_its_user() {
             peer::try_kernel();
