@@ -337,9 +337,11 @@ impl Gateway {
         self.0.started_at
     }
 
-    /// What a server does wrong without failing, since it was last connected or began to be.
+    /// What a server does wrong without failing, since it was last connected or began to be, and what is wrong with the login to it.
     pub fn remark(&self, server: ServerId) -> Option<String> {
-        self.0.pool.server(server)?.remarks.shown()
+        let server = self.0.pool.server(server)?;
+        let said = server.remarks.shown().into_iter().chain(server.plan.source.login_warning().map(str::to_owned));
+        said.reduce(|all, next| format!("{all}; {next}"))
     }
 
     /// How many requests are in flight.

@@ -266,6 +266,11 @@ impl Source {
         self.credential().filter(|credential| credential.0.is_personal()).map(|credential| credential.0.people())
     }
 
+    /// What whoever runs the gateway should know of the login to it, though it works.
+    pub(crate) fn login_warning(&self) -> Option<&'static str> {
+        self.credential().and_then(|credential| credential.0.warning())
+    }
+
     /// How it is reached, in a word.
     pub fn transport(&self) -> &'static str {
         match self {

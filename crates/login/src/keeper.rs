@@ -169,6 +169,11 @@ impl Keeper {
         self.0.told.send_if_modified(|told| std::mem::replace(told, now) != now);
     }
 
+    /// Whether a restart would lose what was renewed.
+    pub(crate) fn is_unsaved(&self) -> bool {
+        self.0.state.lock().machine.is_unsaved()
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.0.name
     }

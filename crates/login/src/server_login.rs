@@ -50,6 +50,13 @@ impl CredentialOwner for ServerLogin {
         Box::pin(async move { Logins::of(logins?).page_for(&server, &asker).await })
     }
 
+    fn warning(&self) -> Option<&'static str> {
+        self.keeper.is_unsaved().then_some(
+            "its login was renewed and could not be saved: it works until the gateway ends, and is tried to be saved again; look at \
+             the room and the permissions of the data directory",
+        )
+    }
+
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal> {
         Box::pin(self.keeper.clone().refusal(refusal))
     }

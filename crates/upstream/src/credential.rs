@@ -82,6 +82,9 @@ pub trait CredentialOwner: Send + Sync + 'static {
     /// A page where this person can log in; `None` where there is none.
     fn login_page(&self, asker: &str) -> BoxFuture<'static, Option<String>>;
 
+    /// What whoever runs the gateway should know of it, though it works.
+    fn warning(&self) -> Option<&'static str>;
+
     /// The server has refused a request. Ends within a minute.
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal>;
 }

@@ -55,6 +55,7 @@ pub(super) async fn findings(
             findings.extend(one(state, configured.iter().find(|server| server.name == name).copied()));
         }
     }
+    findings.extend(states.iter().filter_map(warned));
     findings.extend(states.iter().filter_map(renamed));
     findings.extend(apps(&states, running));
     findings.extend(shown);
@@ -88,6 +89,17 @@ async fn states(
     };
     backend.close().await;
     Ok((states?, shown))
+}
+
+/// What is wrong with a server that works.
+fn warned(state: &Value) -> Option<DoctorFinding> {
+    let warning = state["warning"].as_str()?;
+    let name = state["name"].as_str().unwrap_or_default();
+    Some(DoctorFinding::note(
+        about(name),
+        warning,
+        format!("`tidings logs` has what came before; `tidings servers {name}` its state"),
+    ))
 }
 
 /// What a server offers under a name that belongs to the gateway: clients see it under another.
