@@ -47,7 +47,8 @@ impl ListDiscovery {
         }
     }
 
-    /// The servers of which it is not known whether a person has to log in, after they were waited for as long as for a list.
+    /// The servers of which it is not known whether a person has to log in. They were waited for as long as for a list, and once
+    /// more as long for looks that failed.
     pub(crate) async fn undecided_logins(self: &Arc<Self>, viewer: Viewer<'_>) -> Vec<String> {
         // Has everything looked at that they may see.
         self.settled_view_of(viewer).await;
@@ -56,8 +57,8 @@ impl ListDiscovery {
             let servers = self.pool.servers();
             let view = person.own.lock();
             let open = view.undecided().filter_map(|server| servers.get(server));
-            // The gateway's own servers let everybody in.
-            open.filter(|server| !server.plan.is_built_in()).map(|server| server.plan.name.clone()).collect()
+            // Others have nobody log in: the gateway's own servers, and those on pipes, whatever becomes of their links.
+            open.filter(|server| server.plan.source.people().is_some()).map(|server| server.plan.name.clone()).collect()
         };
         // A look that failed is made again, and whoever lists does not wait for that; whoever asks for this does.
         let mut looked = person.own.looked.subscribe();
