@@ -81,7 +81,7 @@ def claude(home, model):
         # It would search for tools by itself, and show its model none of them.
         "ENABLE_TOOL_SEARCH": "false",
     }
-    return program + ["-p", "go", "--allowedTools", "mcp__tidings__change_lists"], more
+    return program + ["-p", "go", "--allowedTools", "mcp__tidings"], more
 
 
 def codex(home, model):
@@ -141,6 +141,26 @@ def view(home, name):
     return {tool["name"]: tool["inputSchema"] for tool in json.loads(said.stdout)["tools"]}
 
 
+def standing(home):
+    """How the gateway says that its clients stand to what changed."""
+    environment = {**os.environ, "TIDINGS_DATA": str(home / "data")}
+    said = subprocess.run([arguments.tidings, "clients", "--json"], env=environment, capture_output=True, text=True, timeout=60)
+    return [one["state"] for one in json.loads(said.stdout)["clients"]]
+
+
+def is_change(name):
+    return name.endswith("change_lists")
+
+
+def is_long(name):
+    """The tool whose name has 120 bytes, however it is shown."""
+    return "n" * 20 in name
+
+
+# Twice more than is needed to change something and to use the long name: a client that calls on as if nothing had changed is deaf.
+CALLS = [is_change, is_long, is_change, is_change]
+
+
 def properties(schema):
     return sorted((schema or {}).get("properties") or {})
 
@@ -151,7 +171,8 @@ def client(name, file, before, prepare, prefix, hears, longest):
     path = home / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(before)
-    gateway, model = serve(home), StandIn("change_lists")
+    states = []
+    gateway, model = serve(home), StandIn(CALLS, lambda: states.extend(standing(home)))
     try:
         expected = view(home, name)
         check(f"{name}: the view has every tool", len(expected) == 1500, str(len(expected)))
@@ -175,12 +196,16 @@ def client(name, file, before, prepare, prefix, hears, longest):
             known = shown is not None and set(properties(expected[tool])) <= set(shown)
             check(f"{name}: its model is shown the arguments of {tool}", known, f"{shown}, and not {properties(expected[tool])}")
         check(f"{name}: a call goes through and back", any("called change_lists" in result for result in model.results), detail)
+        long = any("called " + "n" * 116 + "_end" in result for result in model.results)
+        check(f"{name}: the tool with a name of 120 bytes is called by the name that its model is shown", long, detail)
         if hears:
             heard = len(rounds) > 1 and prefix + "added_later" in rounds[-1]
             check(f"{name}: a change is in the next request", heard, detail)
+            check(f"{name}: the gateway does not take it for deaf", states and "deaf" not in states, f"{states}\n{detail}")
         else:
             deaf = len(rounds) > 1 and prefix + "added_later" not in rounds[-1]
-            check(f"{name}: it is deaf, as is known of it", deaf, detail)
+            check(f"{name}: a change is in none of its requests, as is known of it", deaf, detail)
+            check(f"{name}: the gateway shows it as deaf", states == ["deaf"], f"{states}\n{detail}")
     finally:
         model.close()
         gateway.terminate()

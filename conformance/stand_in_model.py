@@ -1,4 +1,5 @@
-"""A stand-in for the models of others, on loopback: it records which tools each request shows it, calls one of them, and then says a word.
+"""A stand-in for the models of others, on loopback: it records which tools each request shows it, calls some of them one after the other, and then says
+a word.
 
 It speaks what four clients speak: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini. Only the Python standard library is
 used. What it was shown is in `StandIn.rounds`: the schema of each tool, by name, for each request.
@@ -145,10 +146,11 @@ DIALECTS = [Anthropic(), Responses(), Chat(), Gemini()]
 
 
 class StandIn:
-    """Listens until it is closed. `call` ends the name of the tool that it calls."""
+    """Listens until it is closed. `calls`: for each call, what tells the name of its tool. `at_end`: what to do before the last word, while the client is
+    still there."""
 
-    def __init__(self, call):
-        self.call, self.rounds, self.results, self.answers, self.lock = call, [], [], 0, threading.Lock()
+    def __init__(self, calls, at_end=lambda: None):
+        self.calls, self.at_end, self.rounds, self.results, self.answers, self.lock = calls, at_end, [], [], 0, threading.Lock()
         stand_in = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -184,18 +186,23 @@ class StandIn:
     def heard(self, dialect, body):
         """Notes what a request shows; tells which tool to call, and the number of this answer."""
         tools, results = dialect.tools(body), dialect.results(body)
-        call = next((name for name in tools if name.endswith(self.call)), None)
+        # Clients also ask for titles and summaries, without tools of servers.
+        is_ours = any(self.calls[0](name) for name in tools)
         with self.lock:
-            # Clients also ask for titles and summaries, without tools of servers.
-            if call:
+            if is_ours:
                 self.rounds.append(tools)
             self.results += results
             self.answers += 1
             number = self.answers
-        # Once more after a pause: what the first call changed is told a moment after its result.
+        if not is_ours:
+            return None, number
+        # What the first call changed is told a moment after its result.
         if len(results) == 1:
             time.sleep(PAUSE)
-        return call if len(results) < 2 else None, number
+        if len(results) >= len(self.calls):
+            self.at_end()
+            return None, number
+        return next((name for name in tools if self.calls[len(results)](name)), None), number
 
     def close(self):
         self.server.shutdown()
