@@ -69,7 +69,9 @@ fn render(
     let help =
         "Notifications about calls that their clients were not shown, because they had no request open for them.";
     out.family("tidings_call_messages_dropped_total", "counter", help);
-    for (reason, count) in [("waiting", measures.population.dropped.waiting), ("task", measures.population.dropped.task)] {
+    for (reason, count) in
+        [("waiting", measures.population.dropped.waiting), ("task", measures.population.dropped.task)]
+    {
         out.sample("tidings_call_messages_dropped_total", &[("reason", &reason)], count);
     }
     quotas(&mut out, books);

@@ -63,7 +63,7 @@ fn keyword(path: &str, key: &str, was: Option<&Value>, is: Option<&Value>, depth
             out.extend(is.difference(&was).cloned().map(Finding::NewlyRequired));
             out.extend(was.difference(&is).cloned().map(Finding::Widened));
         }
-        // Arguments turned around: narrower is what does not admit all that was admitted.
+        // The new one is asked whether it admits the old: narrower is what does not admit all that was admitted.
         ("type", was, is) => out.push(narrower(!admits(is, was))),
         ("enum", Some(Value::Array(was)), Some(Value::Array(is))) => {
             out.push(narrower(!was.iter().all(|value| is.contains(value))));

@@ -239,7 +239,8 @@ impl LinkHealth {
             // No longer than the first pause: a caller is better off with an error at once than with one after half a
             // minute.
             HealthPhase::Waiting { until } => until <= now + self.pace.first,
-            // Between the commit that shows a server and the first step of its task. One that waits for a login was tried.
+            // Between the commit that shows a server and the first attempt; in a cluster that is when somebody runs it. One that
+            // waits for a login was tried.
             HealthPhase::Idle => self.attempted_at.is_none(),
             phase => phase == HealthPhase::Connecting,
         }

@@ -225,9 +225,9 @@ impl Authenticator {
     /// What opens it from now on. What is good no longer is taken back. Only for an authenticator that asks.
     pub fn change(&self, settings: AuthenticatorSettings) {
         let Some(keys) = &self.0.keys else { return };
-        let _alone = self.0.changing.lock();
         // Two changes at once would each take over what the same one had before, and one of them would be lost with its
         // ends.
+        let _alone = self.0.changing.lock();
         let before = keys.load_full();
         let after = Arc::new(AuthenticatorKeys::new(settings, &self.0.books, Some(&before)));
         keys.store(Arc::clone(&after));
@@ -422,8 +422,8 @@ impl AuthenticatorKeys {
         // Nothing that was remembered is taken over: it was found under rules that may be others now, and costs one
         // check.
         let (books, remembered) = (Arc::clone(books), Lock::default());
-        // Numbers never repeat in a process, so a connection's last token of earlier keys can not be taken for one of
-        // these.
+        // Numbers never repeat in one authenticator, and a connection asks only one: its last token of earlier keys can not be
+        // taken for one of these.
         let number = before.map_or(0, |before| before.number + 1);
         Self { number, tokens, providers, introspection, certificates, remembered, resource, books, settings }
     }

@@ -48,9 +48,9 @@ impl KeyCare {
         match self.read {
             None if may_read => KeyStep::Read,
             None => KeyStep::Silent,
+            // Not used any longer, and not refused either: whether the key is still good is not known.
             Some(_) if found && older(self.read, STALE) => {
                 if may_read {
-                    // Not used any longer, and not refused either: whether the key is still good is not known.
                     KeyStep::Read
                 } else {
                     KeyStep::Silent

@@ -92,7 +92,7 @@ fn texts(claim: Option<&Value>, spaced: bool) -> BTreeSet<String> {
         Some(Value::String(text)) if spaced => text.split_whitespace().take(MOST).map(str::to_owned).collect(),
         Some(Value::String(text)) => [text.clone()].into(),
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).take(MOST).map(str::to_owned).collect(),
-        // Rules compare texts; `true` and 42 are written by their providers as they are.
+        // Rules compare texts, so `true` and 42 become theirs.
         Some(value @ (Value::Bool(_) | Value::Number(_))) => [value.to_string()].into(),
         _ => BTreeSet::new(),
     }

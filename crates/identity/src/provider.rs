@@ -67,10 +67,9 @@ impl JwtProvider {
         self.keys.ready_for(token).await?;
         let claims = token.verify(&self.keys.0.published.load(), &self.audience)?;
         let expiry = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
-        // A number that is no time is at the end of all times.
         let until = Duration::try_from_secs_f64(expiry).ok().and_then(|expiry| (UNIX_EPOCH + SKEW).checked_add(expiry));
         let principal = self.people.person(&self.settings.issuer, &claims)?;
-        // A token without a usable end is over at once, and not for ever.
+        // An end that is no time counts as now, and not as never.
         Ok(Credential { principal, until: until.or(Some(SystemTime::now())), ended: self.ended.child_token() })
     }
 

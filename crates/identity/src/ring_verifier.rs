@@ -69,7 +69,7 @@ impl Verifier<Vec<u8>> for RingVerifier {
             (Check::Curve(algorithm), DecodingKeyKind::SecretOrDer(point)) => {
                 UnparsedPublicKey::new(*algorithm, point).verify(message, signature)
             }
-            // A key in another form than its algorithm's, which `verifier` has refused; never a signature that is good.
+            // A form that keys of a JWK never have, such as RSA as DER; never a signature that is good.
             _ => return Err(Error::new()),
         };
         verified.map_err(|_| Error::new())

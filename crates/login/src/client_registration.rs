@@ -81,7 +81,7 @@ pub(crate) fn registration_request(provider: &Provider, redirect: &str, is_nativ
     if provider.device_authorization_endpoint.is_some() && provider.has_grant(DEVICE_GRANT) {
         grants.push(DEVICE_GRANT);
     }
-    // `web` clients may have no redirect over `http`, and `native` ones no other than loopback (OpenID Connect
+    // Providers may refuse redirects over `http` to `web` clients; `native` ones may have those to loopback (OpenID Connect
     // Registration 1.0, 2).
     json!({
         "client_name": "Tidings",

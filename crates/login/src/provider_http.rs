@@ -87,8 +87,8 @@ impl ProviderHttp {
                 }
             } else if status.is_success() {
                 return Ok(Some(answer.into_body()));
-            // Not the word of a place that has nothing: it may be the one that counts, so it is asked again.
             } else if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+                // Not the word of a place that has nothing: it may be the one that counts, so it is asked again.
                 return Err(format!("HTTP status {}", status.as_u16()));
             } else {
                 return Ok(None);

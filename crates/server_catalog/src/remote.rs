@@ -102,7 +102,7 @@ impl RemoteRegistry {
                 headers: self.settings.headers.clone(),
                 within: PAGE_WITHIN,
                 limit: PAGE_BYTES,
-                // The answer is not checked by any hash, and its headers are a key of this registry.
+                // The answer is not checked by any hash, and the headers of the request are a key of this registry.
                 follows: false,
             };
             let page = self.fetcher.get(request).await?;

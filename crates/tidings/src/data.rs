@@ -175,7 +175,7 @@ impl DataDir {
             // Whoever serves holds the lock for as long as it lives.
             Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK),
             // Where there is no lock, the process must be the one that wrote the file.
-            // A system without `/proc` has written no time, and the id has to do.
+            // A system without `/proc` has written no time: then the file is believed.
             Err(_) => state["started"].is_null() || started(pid) == state["started"].as_u64(),
         };
         if !lives {

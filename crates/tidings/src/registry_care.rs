@@ -42,7 +42,7 @@ impl RegistryCare {
             let age = refreshed.and_then(|at| SystemTime::now().duration_since(at).ok());
             let wait = match age {
                 // What is old already is not asked for at once: many gateways may start at the same moment.
-                // Never at once, and never later than it is due: a refresh of ten seconds does not wait for twenty.
+                // So even what is overdue waits, but never longer than a whole refresh.
                 Some(age) => refresh.saturating_sub(age).max(FIRST.0.min(refresh)),
                 None => FIRST.1.min(refresh),
             };
@@ -64,8 +64,7 @@ impl RegistryCare {
                     let registries = self.catalogue.registries().await;
                     let refresh = registries.iter().find(|(known, ..)| *known == name).map(|(_, refresh, _)| *refresh);
                     let refresh = refresh.unwrap_or(FIRST.1);
-                    // A quarter of the usual: a registry that is down is not asked as often as one that is up, and not
-                    // forgotten either.
+                    // Sooner than usual, so that it is current soon after the registry is back.
                     let wait = if failed { PAUSE.max(refresh / 4) } else { refresh };
                     due.insert(name, tokio::time::Instant::now() + jittered(wait));
                 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use tidings_search::{MeaningText, ModelFacts, RemoteVectors, TextEncoder, ToolIndex, WantedText};
 use tokio::sync::Notify;
 
-/// How many texts are read before their tools get their vectors. A question waits for one text at most.
+/// How many texts are read before their tools get their vectors. A question waits for one of them, and for questions before it.
 const BATCH: usize = 16;
 /// How much a tool gains that means exactly what is asked. Chosen on the tune half of `crates/search/relevance/live`.
 const WEIGHT: f32 = 20.0;

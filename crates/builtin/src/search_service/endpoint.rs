@@ -255,7 +255,7 @@ fn read_vectors(body: &[u8], expected: usize) -> Result<Vec<Vec<f32>>, String> {
     let mut vectors = vec![None; expected];
     for (at, item) in data.iter().enumerate() {
         // Endpoints may answer in another order; without an index the order of the answer counts.
-        // An index beyond the list is dropped with its vector, and then the count below does not fit.
+        // An index beyond the list is dropped with its vector; a place that stays empty by that fails below.
         let at = item["index"].as_u64().map_or(at, |index| index as usize);
         let numbers =
             item["embedding"].as_array().map(|numbers| numbers.iter().filter_map(Value::as_f64).map(|x| x as f32));

@@ -34,7 +34,7 @@ pub(super) fn registries(root: &mut TableSection<'_, '_>) -> Vec<RegistrySetting
 
 fn one(mut section: TableSection<'_, '_>) -> Option<RegistrySettings> {
     let name = section.required_text("name");
-    // In any case, as sources are asked for.
+    // Whatever the case of its letters, as sources are asked for.
     if name.as_deref().is_some_and(|name| RESERVED.iter().any(|own| own.eq_ignore_ascii_case(name))) {
         section.fault("name", ConfigFault::ReservedSource);
     }

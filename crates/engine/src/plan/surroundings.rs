@@ -81,8 +81,8 @@ impl Surroundings {
         missing.map(|(person, gateway)| gateway.missing_logins(person)).unwrap_or_default()
     }
 
-    /// The servers of which it is not known whether whoever makes this call has to log in, after they were waited for as long as for a
-    /// list.
+    /// The servers of which it is not known whether whoever makes this call has to log in. They were waited for as long as for a
+    /// list, and once more as long for looks that failed.
     pub async fn undecided_logins(&self, call: u64) -> Vec<String> {
         match self.gateway.upgrade() {
             Some(gateway) => gateway.undecided_logins(call).await,

@@ -121,8 +121,7 @@ fn command(manifest: &BundleManifest, folder: &Path) -> Result<CommandParts, Bun
     let mut env = config.env;
     env.extend(own.env);
     if let Some(command) = own.command.or(config.command) {
-        // Its own arguments replace the others, and are not added: `platform_overrides` are members of `mcp_config`,
-        // each as a whole.
+        // Its own arguments replace the others as a whole, where variables of the environment are replaced one by one.
         return Ok((command, own.args.or(config.args).unwrap_or_default(), env));
     }
     if entry_point.is_empty() {

@@ -211,7 +211,7 @@ fn runtime(
     inputs: &InputSet<'_>,
 ) -> Result<Vec<String>, KeysError> {
     let words = words(&package.runtime_arguments, 0, inputs)?;
-    // It is given in any case, and in its own place.
+    // `npx` and `dnx` are given it in its own place, and `uvx` needs none.
     let words: Vec<String> = words.into_iter().filter(|word| !matches!(word.as_str(), "-y" | "--yes")).collect();
     match words.iter().find(|word| !HARMLESS.contains(&word.as_str())) {
         Some(word) => Err(KeysError::RuntimeArgument { id: server.name.clone(), argument: word.clone() }),
