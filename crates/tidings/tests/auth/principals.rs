@@ -1,7 +1,8 @@
 //! Two people at one server: what belongs to the call of one reaches nobody else.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tidings_testkit::{ClientReply, ReceivedMessage, Server};
+use tidings_testkit::{ClientReply, ReceivedMessage, ScriptedAnswer, ScriptedCall, Server};
 
 use crate::policies::people;
 use crate::{quick, with_token};
@@ -33,14 +34,69 @@ async fn what_belongs_to_the_call_of_one_person_reaches_nobody_else_over_links_o
     nobody_is_told_of_anothers_call("isolation = \"principal\"\n").await;
 }
 
+/// A question that names the call that it belongs to.
+fn form(who: &Value) -> Value {
+    json!({"message": who, "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}})
+}
+
+/// Asks whoever calls who they are, in the middle of the call.
+async fn asking(call: ScriptedCall) -> ScriptedAnswer {
+    let who = call.argument("who");
+    let answer = call.elicit(form(&who)).await.map_err(|error| format!("{error:?}"));
+    call.ok_text(&format!("{who} {answer:?}"))
+}
+
+/// The same in the words of the modern era: the call ends with its question, and the next one brings the answer.
+async fn asking_in_rounds(call: ScriptedCall) -> ScriptedAnswer {
+    let (who, answers) = (call.argument("who"), call.input_responses());
+    if answers.is_null() {
+        let question = json!({"method": "elicitation/create", "params": form(&who)});
+        return call.input_required(json!({"inputRequests": {"who": question}, "requestState": who}));
+    }
+    assert_eq!(call.request_state(), who, "the state of another call");
+    call.ok_text(&format!("{who} {answers}"))
+}
+
+// identity 8.10: the same for clients that are asked by the answer to their request, in front of a server of either era
+#[tokio::test]
+async fn what_a_call_of_one_person_asks_reaches_nobody_else_in_the_modern_era() {
+    let legacy = Server::builder("crm").tool("work", asking).http().await;
+    let modern = Server::builder("crm").tool("work", asking_in_rounds).modern_only().http().await;
+    for crm in [legacy, modern] {
+        let gateway = quick(&people(&[("ada", "support"), ("dan", "dev")])).server("crm", &crm).serve().await;
+        let mut clients = Vec::new();
+        for who in ["ada", "dan"] {
+            let client = gateway.client().modern().capabilities(json!({"elicitation": {"form": {}}}));
+            clients.push((who, with_token(client, who).connect().await));
+        }
+        for round in 0..ROUNDS {
+            let calls = clients.iter().flat_map(|(who, client)| {
+                (0..AT_ONCE).map(move |n| async move {
+                    let of = format!("{who} {round} {n}");
+                    let answer = |_: &Value| json!({"action": "accept", "content": {"who": format!("by {of}")}});
+                    let call = json!({"name": "work", "arguments": {"who": of}});
+                    let (reply, asked) = client.rounds("tools/call", &call, answer).await;
+                    let text = reply.text();
+                    assert!(text.contains(&of) && text.contains(&format!("by {of}")), "{of}: {text}");
+                    let questions: Vec<&Value> = asked
+                        .iter()
+                        .flat_map(|round| round.as_object().into_iter().flatten())
+                        .map(|(_, question)| &question["params"]["message"])
+                        .collect();
+                    assert_eq!(questions, [&json!(of)], "what {who} was asked");
+                })
+            });
+            join_all(calls).await;
+        }
+    }
+}
+
 async fn nobody_is_told_of_anothers_call(keys: &str) {
     let work = Server::builder("crm").tool("work", |call| async move {
         let who = call.argument("who");
         call.log("info", json!({ "who": who }));
         call.progress(1);
-        let form =
-            json!({"message": who, "requestedSchema": {"type": "object", "properties": {"who": {"type": "string"}}}});
-        let answer = call.elicit(form).await.map_err(|error| format!("{error:?}"));
+        let answer = call.elicit(form(&who)).await.map_err(|error| format!("{error:?}"));
         call.progress(2);
         call.ok_text(&format!("{who} {answer:?}"))
     });
