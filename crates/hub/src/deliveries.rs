@@ -42,8 +42,32 @@ struct CompactRecord {
     outdated: Topics,
     /// What is owed to a view of its own.
     own_owed: Topics,
-    view: u8,
-    on_channel: bool,
+    view: SeenView,
+}
+
+/// The place of the view that a client sees, and in the highest bit whether the client is told on a channel, too: a byte of its own
+/// would make each record four bytes longer.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeenView(u8);
+
+impl SeenView {
+    const ON_CHANNEL: u8 = 1 << 7;
+
+    fn new(place: u8, on_channel: bool) -> Self {
+        Self(place | if on_channel { Self::ON_CHANNEL } else { 0 })
+    }
+
+    fn place(self) -> u8 {
+        self.0 & !Self::ON_CHANNEL
+    }
+
+    fn is_own(self) -> bool {
+        self.place() == OWN
+    }
+
+    fn is_on_channel(self) -> bool {
+        self.0 & Self::ON_CHANNEL != 0
+    }
 }
 
 /// How many bytes a client costs, besides the index that finds it.
@@ -110,8 +134,8 @@ impl Deliveries {
 
     /// A client follows from now on; `view` is the place of its view in the ledger. `on_channel`: it is told on a channel, too.
     pub fn came(&mut self, id: FollowerId, view: usize, follows: Topics, on_channel: bool) {
-        let (covered, view) = ([self.newest; 3], place(view));
-        let record = CompactRecord { covered, follows, view, on_channel, ..CompactRecord::default() };
+        let (covered, view) = ([self.newest; 3], SeenView::new(place(view), on_channel));
+        let record = CompactRecord { covered, follows, view, ..CompactRecord::default() };
         self.records.insert(id, record);
         self.version += 1;
     }
@@ -146,7 +170,7 @@ impl Deliveries {
         let (newest, commit) = (self.newest, self.commits.back_mut());
         let Some(record) = self.records.get_mut(id) else { return };
         // Also before the first commit: the bit of the view that it shared must not count for it from here on.
-        record.view = OWN;
+        record.view = SeenView::new(OWN, record.view.is_on_channel());
         let Some(commit) = commit else { return };
         for topic in topics.iter().map(|topic| topic as usize) {
             record.covered[topic] = newest - 1;
@@ -217,7 +241,7 @@ impl Deliveries {
 
     /// Counts a client in every commit that changed its view and that it was not told of yet. Gives the first of them.
     fn settle(&mut self, record: &CompactRecord, topic: Topic, at: Instant, how: Settled) -> Option<u32> {
-        let is_own = record.view == OWN;
+        let is_own = record.view.is_own();
         if is_own && !record.own_owed.contains(topic) {
             return None;
         }
@@ -229,7 +253,7 @@ impl Deliveries {
         for index in from.max(oldest)..=to {
             let Some(commit) = self.commits.get_mut((index - oldest) as usize) else { break };
             // A view of its own has no bit, and a shift by its number would be one too far.
-            if !is_own && commit.changed[topic] & (1 << record.view) == 0 {
+            if !is_own && commit.changed[topic] & (1 << record.view.place()) == 0 {
                 continue;
             }
             first = first.or(Some(index));
@@ -269,7 +293,7 @@ impl Deliveries {
             outdated: record.outdated,
             follows: record.follows,
             notices: record.notices,
-            on_channel: record.on_channel,
+            on_channel: record.view.is_on_channel(),
         }
     }
 
@@ -277,25 +301,25 @@ impl Deliveries {
     /// is further behind is told with the next one.
     pub fn newest_owed(&self, id: FollowerId, topic: Topic) -> Option<u64> {
         let record = self.records.get(id).filter(|record| record.listed[topic as usize] != 0)?;
-        if record.view == OWN {
+        if record.view.is_own() {
             return record.own_owed.contains(topic).then_some(self.last_number);
         }
         let untold = (self.newest - record.covered[topic as usize]) as usize;
         let mut commits = self.commits.iter().rev().take(untold.min(LOOKED_AT));
-        commits.find(|commit| commit.changed[topic as usize] & (1 << record.view) != 0).map(|commit| commit.number)
+        commits.find(|commit| commit.changed[topic as usize] & (1 << record.view.place()) != 0).map(|commit| commit.number)
     }
 
     /// When the first commit was that changed a list for a client and that it was not told of yet. Among the first few hundred of them.
     pub fn owed_since(&self, id: FollowerId, topic: Topic) -> Option<Instant> {
         let (record, topic) = (self.records.get(id)?, topic as usize);
-        let is_own = record.view == OWN;
+        let is_own = record.view.is_own();
         if is_own && !record.own_owed.contains(Topic::ALL[topic]) {
             return None;
         }
         let oldest = self.newest + 1 - u32::try_from(self.commits.len()).unwrap_or(u32::MAX).min(self.newest);
         let from = (record.covered[topic] + 1).max(oldest);
         let mut untold = self.commits.iter().skip((from - oldest) as usize).take(LOOKED_AT);
-        untold.find(|commit| is_own || commit.changed[topic] & (1 << record.view) != 0).map(|commit| commit.at)
+        untold.find(|commit| is_own || commit.changed[topic] & (1 << record.view.place()) != 0).map(|commit| commit.at)
     }
 
     /// The number of the newest commit; 0 before the first.

@@ -42,7 +42,8 @@ fn what_a_fresh_client_is_told_stands_for_no_change() {
 
 #[test]
 fn memory_is_bounded_and_the_oldest_is_forgotten() {
-    assert!(size_of_record() <= 64, "{}", size_of_record());
+    // The index that finds it takes 5 bytes for each of its places, of which three sevenths are used at the least.
+    assert!(size_of_record() + 12 <= 64, "{}", size_of_record());
     let (begun, mut deliveries) = begun();
     let done = LedgerCommit { owing: [1, 0, 0], ..LedgerCommit::default() };
     let first = deliveries.committed(begun, 1, &done, [1, 0, 0]);
