@@ -32,6 +32,12 @@ impl Tally {
     }
 }
 
+/// How many tests passed at the second attempt, by the summary of cargo-nextest.
+pub(crate) fn flaky_in(output: &str) -> usize {
+    let summaries = output.lines().map(without_colours).filter(|line| line.contains("Summary ["));
+    summaries.map(|line| number_before(&line, "flaky")).sum()
+}
+
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
@@ -65,6 +71,13 @@ fn without_colours(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tests_that_pass_at_the_second_attempt_are_counted() {
+        let summary = "     Summary [   3.034s] 12 tests run: 12 passed (1 slow, 2 flaky), 3 skipped";
+        assert_eq!((flaky_in(summary), Tally::from_output(summary).passed), (2, 12));
+        assert_eq!(flaky_in("     Summary [   3.034s] 12 tests run: 12 passed, 3 skipped"), 0);
+    }
 
     #[test]
     fn summaries_of_all_runners_are_understood() {

@@ -306,7 +306,9 @@ impl Deliveries {
         }
         let untold = (self.newest - record.covered[topic as usize]) as usize;
         let mut commits = self.commits.iter().rev().take(untold.min(LOOKED_AT));
-        commits.find(|commit| commit.changed[topic as usize] & (1 << record.view.place()) != 0).map(|commit| commit.number)
+        commits
+            .find(|commit| commit.changed[topic as usize] & (1 << record.view.place()) != 0)
+            .map(|commit| commit.number)
     }
 
     /// When the first commit was that changed a list for a client and that it was not told of yet. Among the first few hundred of them.
