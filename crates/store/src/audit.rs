@@ -22,6 +22,10 @@ use crate::verify::{VerifyReport, verify_audited};
 
 /// How long records are gathered before they are written: so many calls cost one write to the disk.
 const GATHER: Duration = Duration::from_millis(100);
+/// How long where so many come in the first [`GATHER`] that writing them slows calls down, unless [`BATCH_BYTES`] are reached before: a
+/// transaction of many records costs half as much for each.
+const GATHER_MANY: Duration = Duration::from_secs(1);
+const MANY: usize = 1_000;
 /// How often a checkpoint is signed while there is something to sign.
 const CHECKPOINT: Duration = Duration::from_secs(60 * 60);
 /// How long the end waits for the last write.
@@ -288,9 +292,12 @@ impl<M: Default> AuditWriter<M> {
         loop {
             let mut batch = AuditBatch::default();
             // Nobody wakes up while nothing happens, but for the checkpoint of the hour.
-            self.shared.gauge.sleep_until(due, || self.shared.requests.lock().is_empty() && self.lanes.is_empty());
+            self.shared.gauge.sleep_until(due, || {
+                self.shared.requests.lock().is_empty() && self.lanes.is_empty() && self.has_read_all()
+            });
             let mut asked = WriterRequests::default();
             self.gather(&mut asked, &mut batch);
+            let is_asked = !asked.is_empty();
             // In pieces: neither the memory of this thread nor a transaction grows with what waits.
             loop {
                 let more = self.drain(&mut batch);
@@ -307,7 +314,8 @@ impl<M: Default> AuditWriter<M> {
                 for answer in asked.checkpoints.drain(..) {
                     let _ = answer.send(Err(LogError::Unsigned));
                 }
-                if !more {
+                // What is left becomes part of the next transaction, unless somebody waits for all of it.
+                if !more || !is_asked {
                     break;
                 }
             }
@@ -319,12 +327,13 @@ impl<M: Default> AuditWriter<M> {
 
     /// Waits for more to come, but not once somebody waits for this thread.
     fn gather(&mut self, asked: &mut WriterRequests, batch: &mut AuditBatch) {
-        let until = Instant::now() + GATHER;
+        let begun = Instant::now();
         loop {
             // Before the lanes: what was handed over before something was asked for is written before it is answered.
             asked.add(&mut self.shared.requests.lock());
             let is_full = self.drain(batch);
-            if is_full || batch.records.is_empty() || !asked.is_empty() || Instant::now() >= until {
+            let gather = if batch.records.len() < MANY { GATHER } else { GATHER_MANY };
+            if is_full || batch.records.is_empty() || !asked.is_empty() || begun.elapsed() >= gather {
                 return;
             }
             // Slept and not waited for entries, so that whoever hands over has nobody to wake; in steps, so that the end does not
@@ -333,11 +342,15 @@ impl<M: Default> AuditWriter<M> {
         }
     }
 
+    fn has_read_all(&self) -> bool {
+        self.taken.iter().all(|lane| lane.moment().is_none())
+    }
+
     /// Takes what waits, in the order in which it happened; tells whether there may be more.
     fn drain(&mut self, batch: &mut AuditBatch) -> bool {
         let mut clock = AuditClock::now();
         // Not before all were read: the exchange clears what is left in them.
-        if self.taken.iter().all(|lane| lane.moment().is_none()) {
+        if self.has_read_all() {
             self.lanes.exchange(&mut self.taken);
         }
         while batch.members.len() < BATCH_BYTES {
