@@ -190,6 +190,9 @@ pub trait FleetBus: Send + Sync {
     /// Content that was kept; `None` if there is none of that hash.
     fn get(&self, hash: BlobHash) -> impl Future<Output = Result<Option<Bytes>, BusError>> + Send;
 
+    /// Drops content that nobody needs any more.
+    fn drop_content(&self, hash: BlobHash) -> impl Future<Output = Result<(), BusError>> + Send;
+
     /// Tells all replicas how it is with this one.
     fn beat(&self, beat: &ReplicaBeat) -> impl Future<Output = Result<(), BusError>> + Send;
 

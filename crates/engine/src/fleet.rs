@@ -8,6 +8,7 @@
 //! Not here: what the machines decide (`hub/fleet`), and how the bus carries it (`cluster`).
 
 pub(crate) mod carried;
+pub(crate) mod decisions;
 pub(crate) mod desk;
 pub(crate) mod driver;
 pub(crate) mod forward_link;
@@ -17,11 +18,16 @@ pub(crate) mod set_change;
 mod shown;
 
 pub(crate) use carried::vouch;
+pub use decisions::{
+    Decided, DecisionFollower, DecisionOutcome, FleetDecisions, LONGEST_DECISION, LONGEST_SUBJECT, MOST_DECISIONS,
+};
 pub(crate) use desk::{FleetDesk, FleetSeat};
 pub use desk::{FleetSettings, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece};
 pub use set_change::{KeptStep, LoggedChange, SetFollower};
 pub use shown::{FleetShown, ReplicaShown, ReplicaState};
 pub use tidings_cluster::{NatsAccess, NatsTls};
+pub use tidings_hub::fleet::decision_commits::DecisionBase;
+pub use tidings_hub::fleet::entry::DecisionKind;
 
 use tidings_hub::fleet::BlobHash;
 use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};

@@ -28,8 +28,9 @@ pub use client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaMeasure, 
 pub use client::session::{Caller, ClientSink, ModernCaller, Session, SessionCaller};
 pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
 pub use fleet::{
-    FleetSettings, FleetShown, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece, KeptStep, LoggedChange, NatsAccess,
-    NatsTls, ReplicaShown, ReplicaState, SetFollower,
+    Decided, DecisionBase, DecisionFollower, DecisionKind, DecisionOutcome, FleetDecisions, FleetSettings, FleetShown,
+    ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece, KeptStep, LONGEST_DECISION, LONGEST_SUBJECT, LoggedChange,
+    MOST_DECISIONS, NatsAccess, NatsTls, ReplicaShown, ReplicaState, SetFollower,
 };
 pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use gateway::{Gateway, GatewayStart};

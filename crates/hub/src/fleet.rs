@@ -4,12 +4,14 @@
 //! every replica where that does not hold ([`entry`]): this fences former owners, drops second copies and makes a batch all or nothing,
 //! without comparing clocks. Beats say who is there ([`members`]); suspicion makes a replica claim a server, and the log decides whose it is
 //! ([`ownership`]), which commits what it lists ([`offer_commits`]). Whoever changes
-//! the set of servers starts what comes, and then writes all of it as one entry ([`registry_commits`]). A list is answered once the end of the log that was asked for after the request is applied ([`index_reads`]); where that could
+//! the set of servers starts what comes, and then writes all of it as one entry ([`registry_commits`]). What is
+//! decided under a key is written after what was there ([`decision_commits`]). A list is answered once the end of the log that was asked for after the request is applied ([`index_reads`]); where that could
 //! not be had, what was answered is owed once more ([`echoes`]). A request for a server of another replica is an exchange of numbered frames,
 //! which is opened once ([`frames`], [`outgoing`], [`incoming`]).
 //!
 //! Not here: the bus, encoding, encryption and the processes of servers. All of this takes facts and a time, and says what follows.
 
+pub mod decision_commits;
 pub mod echoes;
 pub mod entry;
 pub mod fold;

@@ -68,6 +68,16 @@ impl NatsBus {
         Ok(Some(content.into()))
     }
 
+    /// All parts of it. One that is written at the same moment may be there afterwards in part, and then can not be read.
+    pub(super) async fn purge_content(&self, hash: BlobHash) -> Result<(), BusError> {
+        if !self.is_connected() {
+            return Err(BusError::NotConnected);
+        }
+        let parts = format!("{}.blob.{}.*", self.names.prefix, self.keys.hide(&hash.0));
+        self.blobs.purge().filter(parts).await.map_err(refused)?;
+        Ok(())
+    }
+
     async fn get_part(&self, hash: BlobHash, number: usize) -> Result<Option<(usize, Vec<u8>)>, BusError> {
         if !self.is_connected() {
             return Err(BusError::NotConnected);

@@ -134,6 +134,10 @@ impl FleetBus for NatsBus {
         self.get_content(hash).await
     }
 
+    async fn drop_content(&self, hash: BlobHash) -> Result<(), BusError> {
+        self.purge_content(hash).await
+    }
+
     async fn beat(&self, beat: &ReplicaBeat) -> Result<(), BusError> {
         self.send_beat(beat).await
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tidings_cluster::NatsAccess;
-use tidings_hub::fleet::entry::OfferRecord;
+use tidings_hub::fleet::entry::{DecisionKind, OfferRecord};
 use tidings_hub::fleet::frames::{ExchangeId, NumberedItem};
 use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
 use tidings_sync::Lock;
@@ -16,6 +16,7 @@ use tidings_upstream::CallQueue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use super::decisions::{DecisionFollower, DecisionWish};
 use super::set_change::{SetFollower, SetOutcome, WrittenChange};
 use super::shown::{FleetCounts, FleetShown};
 
@@ -182,6 +183,8 @@ pub(crate) enum FleetWish {
         change: WrittenChange,
         done: oneshot::Sender<SetOutcome>,
     },
+    /// Something is decided, or what was decided is read.
+    Decisions(DecisionWish),
     Open {
         key: u64,
         target: ForwardTarget,
@@ -205,7 +208,7 @@ pub(crate) enum FleetWish {
 pub(crate) struct FleetDesk {
     pub(crate) me: ReplicaId,
     pub(crate) settings: FleetSettings,
-    wishes: mpsc::Sender<FleetWish>,
+    pub(super) wishes: mpsc::Sender<FleetWish>,
     /// The driver and what runs beside it. Not the engine's: they give the servers up after its tasks have ended.
     pub(crate) tasks: TaskTracker,
     /// Taken by the driver.
@@ -223,6 +226,8 @@ pub(crate) struct FleetDesk {
     pub(crate) joined: AtomicBool,
     keys: AtomicU64,
     pub(crate) http: Lock<Option<Arc<dyn ForwardedHttp>>>,
+    /// Who is told of what is decided, of those who came before the driver.
+    pub(super) followers: Lock<BTreeMap<DecisionKind, Arc<dyn DecisionFollower>>>,
 }
 
 /// The set of servers of a cluster, at one replica.
@@ -274,6 +279,7 @@ impl FleetDesk {
             joined: AtomicBool::new(false),
             keys: AtomicU64::new(1),
             http: Lock::default(),
+            followers: Lock::default(),
         })
     }
 

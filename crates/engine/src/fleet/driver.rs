@@ -2,6 +2,7 @@
 //!
 //! It never waits for the bus: what is written, asked or sent runs beside it and comes back as an event.
 
+mod decisions;
 mod exchanges;
 mod offers;
 mod seats;
@@ -30,6 +31,7 @@ use super::desk::{FleetDesk, FleetWish};
 use super::log_reader::{LogReading, ReadEntry};
 use super::offer_form::{self, OfferContent};
 use super::set_change::{LoggedChange, SetGate};
+use decisions::DecisionRoom;
 use exchanges::{CarriedRequests, ForwardedRequests};
 use offers::OfferWrites;
 use set_changes::SetChanges;
@@ -37,7 +39,7 @@ use set_changes::SetChanges;
 /// How often the driver looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 /// The format of entries and frames that this version writes and reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What the driver does to the rest of the engine.
 pub(crate) trait FleetEffects: Send + Sync {
@@ -66,6 +68,10 @@ enum DriverEvent {
     Unsent(u64),
     /// A change of the set was not written, for a reason that stays.
     ChangeTooLarge(u64, String),
+    /// A decision was not written, for a reason that stays.
+    DecisionTooLarge(u64, String),
+    /// The content of a decision was asked for; without bytes it is not there.
+    Content(BlobHash, Option<Bytes>),
 }
 
 /// All that the task owns.
@@ -74,7 +80,6 @@ struct FleetDriver {
     effects: Arc<dyn FleetEffects>,
     outward: DriverOutward,
     local: LocalReplica,
-    pace: DriverPace,
     fold: FleetFold,
     members: FleetMembers,
     ownership: FleetOwnership,
@@ -86,6 +91,7 @@ struct FleetDriver {
     carried: CarriedRequests,
     offering: OfferWrites,
     set: SetChanges,
+    decisions: DecisionRoom,
 }
 
 /// Where what the driver does leads: to the bus, and back to the driver when something that ran beside it is done.
@@ -107,6 +113,7 @@ struct LocalReplica {
     /// Until when another process of the same name may be there.
     namesake_until: Option<Instant>,
     leaving: bool,
+    pace: DriverPace,
 }
 
 /// What is due when, and how often it was done.
@@ -144,6 +151,8 @@ impl FleetDriver {
                     Some(DriverEvent::Head { ask, answer, applied }) => self.head(ask, answer, applied),
                     Some(DriverEvent::Unsent(number)) => self.unsent(number),
                     Some(DriverEvent::ChangeTooLarge(number, why)) => self.change_too_large(number, why),
+                    Some(DriverEvent::DecisionTooLarge(number, why)) => self.decision_too_large(number, why),
+                    Some(DriverEvent::Content(hash, content)) => self.content_came(hash, content),
                     None => return,
                 },
                 wish = wishes.recv() => match wish {
@@ -175,6 +184,7 @@ impl FleetDriver {
             }
             FleetWish::Offer { server, epoch, offer, done } => self.offered(&server, epoch, *offer, done),
             FleetWish::Change { change, done } => self.change_wished(change, done),
+            FleetWish::Decisions(wish) => self.decisions_wished(wish),
             FleetWish::Open { key, target, bytes, outlet } => self.open(key, &target, &bytes, outlet),
             FleetWish::Cancel(key) => self.cancel(key),
             FleetWish::Say { exchange, item, done } => self.say(&exchange, item, done),
@@ -293,7 +303,7 @@ impl FleetDriver {
     }
 
     fn read_again(&mut self) {
-        self.pace.behind_since = None;
+        self.local.pace.behind_since = None;
         self.reading = LogReading::begin(Arc::clone(&self.outward.bus), self.fold.next_position());
     }
 
@@ -304,6 +314,7 @@ impl FleetDriver {
         }
         let now = Instant::now();
         self.drive_change(now);
+        let replaced = self.replaced_by(&logged.entry);
         let effect = self.fold.apply(logged.position, &logged.entry, logged.bytes);
         let sequence = self.fold.state().sequence();
         match &effect {
@@ -331,6 +342,7 @@ impl FleetDriver {
             }
             EntryEffect::Owned { .. } | EntryEffect::SetChanged | EntryEffect::Decided(_) | EntryEffect::Skipped => {}
         }
+        self.decision_read(&logged.entry, &effect, replaced, now);
         if !self.takes_set(logged, !matches!(effect, EntryEffect::Void(_)), contents) {
             self.took_effect(&logged.entry);
         }
@@ -355,15 +367,15 @@ impl FleetDriver {
         let state = self.fold.state();
         let (sequence, version) = (state.sequence(), state.set_version());
         self.desk.set.applied.send_if_modified(|known| std::mem::replace(known, version) != version);
-        let commands = self.reads.applied(sequence, now);
+        let commands = self.reads.applied(self.decisions.told_up_to(sequence), now);
         self.index(commands);
         self.try_later();
     }
 
     /// Writes an entry, as often as it takes for the bus to answer; whether it held is seen when it is read.
     fn append(&mut self, entry: FleetEntry) {
-        self.pace.appends += 1;
-        let id = AppendId(format!("{:016x}-{}", self.local.me.incarnation, self.pace.appends));
+        self.local.pace.appends += 1;
+        let id = AppendId(format!("{:016x}-{}", self.local.me.incarnation, self.local.pace.appends));
         let bus = Arc::clone(&self.outward.bus);
         self.desk.tasks.spawn(async move {
             if let Err(error) = bus.append(&id, &entry, None).await {

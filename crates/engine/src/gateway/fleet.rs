@@ -19,7 +19,9 @@ use crate::fleet::desk::{ForwardEnd, ForwardOutlet, ForwardTarget};
 use crate::fleet::driver::{self, FleetEffects};
 use crate::fleet::offer_form::OfferContent;
 use crate::fleet::set_change::{APPLY_WITHIN, SetGate};
-use crate::fleet::{FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp, KeptStep, LoggedChange, SetFollower};
+use crate::fleet::{
+    FleetDecisions, FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp, KeptStep, LoggedChange, SetFollower,
+};
 use crate::lifecycle::change::AgreedChange;
 use crate::lifecycle::change::in_fleet::confirm;
 use crate::lifecycle::change::{ChangeError, OfferReview, Operation};
@@ -58,6 +60,11 @@ impl Gateway {
             FleetSeat::Here(_) | FleetSeat::Ending => Some(fleet.me.name.as_str().to_owned()),
             FleetSeat::Elsewhere(replica, _) => Some(replica.name.as_str().to_owned()),
         }
+    }
+
+    /// What the replicas decide together, where there may be several.
+    pub fn decisions(&self) -> Option<FleetDecisions> {
+        self.0.runtime.fleet.clone().map(FleetDecisions::new)
     }
 
     /// Whether the set of servers is that of a cluster, and changes by its log.

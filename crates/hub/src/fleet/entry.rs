@@ -56,8 +56,20 @@ pub enum FleetEntry {
         key: DecisionKey,
         /// One more than that of the value before it.
         n: u64,
-        /// The value, sealed where it is a secret.
+        /// The value, as content beside the log.
         value: BlobHash,
+        /// Which writing this is; copies have the same.
+        #[serde(default)]
+        writing: Option<DecisionWriting>,
+    },
+    /// A key has no value any more.
+    Withdraw {
+        /// Which key.
+        key: DecisionKey,
+        /// One more than that of its value.
+        n: u64,
+        /// Which writing this is; copies have the same.
+        writing: DecisionWriting,
     },
     /// Lists may have been answered without the changes after `from`, up to `to`: whoever was told of those is told once more.
     Echo {
@@ -151,6 +163,15 @@ pub enum IsolationRule {
     Keep,
     /// It is ended, so that there is never a second one.
     Stop,
+}
+
+/// Tells what one replica writes under a key from what another one writes at the same moment, also if both write the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionWriting {
+    /// Who writes it.
+    pub by: ReplicaId,
+    /// The number of the writing within that process.
+    pub number: u64,
 }
 
 /// A value of which the log keeps the last.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::entry::{DecisionKey, FleetEntry, IsolationRule, OfferRecord, PlacedServer};
+use super::entry::{DecisionKey, DecisionKind, FleetEntry, IsolationRule, OfferRecord, PlacedServer};
 use super::{BlobHash, FleetServerName, LogSequence, OwnerEpoch, ReplicaId};
 
 /// Digests of the last entries are remembered, to compare with the beats of replicas that are not quite as far.
@@ -46,7 +46,7 @@ pub enum EntryEffect {
     },
     /// The set of servers changed.
     SetChanged,
-    /// A key has its next value.
+    /// A key has its next value, or none any more.
     Decided(DecisionKey),
     /// What these servers list is owed once more.
     Echoed {
@@ -91,6 +91,17 @@ pub struct FleetServer {
     pub touched: LogSequence,
 }
 
+/// The last value under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedValue {
+    /// Which one it is.
+    pub n: u64,
+    /// Where it is.
+    pub value: BlobHash,
+    /// Since when it holds.
+    pub at: LogSequence,
+}
+
 /// A server that was added at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptServer {
@@ -123,7 +134,11 @@ pub struct FleetState {
     switched: BTreeMap<FleetServerName, bool>,
     // A map with a struct for its key is a list of pairs in JSON.
     #[serde(with = "decision_pairs")]
-    decisions: BTreeMap<DecisionKey, (u64, BlobHash)>,
+    decisions: BTreeMap<DecisionKey, DecidedValue>,
+    /// The highest number that a key had which has no value any more. A key without a value goes on after it, so that a late copy of what was
+    /// once written under it never holds, and nothing has to be remembered of the key itself.
+    #[serde(default)]
+    withdrawn: u64,
     set_touched: LogSequence,
 }
 
@@ -168,9 +183,20 @@ impl FleetState {
         self.switched.get(server).copied()
     }
 
-    /// The number and the value of the last decision under a key.
-    pub fn decision(&self, key: &DecisionKey) -> Option<(u64, BlobHash)> {
+    /// The last value under a key.
+    pub fn decision(&self, key: &DecisionKey) -> Option<DecidedValue> {
         self.decisions.get(key).copied()
+    }
+
+    /// The values of a kind, by subject.
+    pub fn decisions_of(&self, kind: DecisionKind) -> impl Iterator<Item = (&DecisionKey, &DecidedValue)> {
+        let first = DecisionKey { kind, subject: String::new() };
+        self.decisions.range(first..).take_while(move |(key, _)| key.kind == kind)
+    }
+
+    /// The number that the next decision under a key must have. It only rises.
+    pub fn next_decision(&self, key: &DecisionKey) -> u64 {
+        self.decisions.get(key).map_or(self.withdrawn, |known| known.n) + 1
     }
 
     /// The last change that some list shows.
@@ -194,18 +220,26 @@ impl FleetState {
                 self.plan(*config, servers);
                 Ok(EntryEffect::SetChanged)
             }
-            FleetEntry::Decide { key, n, value } => {
-                let last = self.decisions.get(key).map_or(0, |(n, _)| *n);
-                if *n != last + 1 {
-                    return Err(VoidReason::NotNext);
-                }
-                self.decisions.insert(key.clone(), (*n, *value));
+            FleetEntry::Decide { key, n, value, .. } => {
+                self.next_decided(key, *n)?;
+                let decided = DecidedValue { n: *n, value: *value, at: self.sequence };
+                self.decisions.insert(key.clone(), decided);
+                Ok(EntryEffect::Decided(key.clone()))
+            }
+            FleetEntry::Withdraw { key, n, .. } => {
+                self.next_decided(key, *n)?;
+                self.decisions.remove(key).ok_or(VoidReason::NotNext)?;
+                self.withdrawn = self.withdrawn.max(*n);
                 Ok(EntryEffect::Decided(key.clone()))
             }
             FleetEntry::Echo { from, to } => Ok(self.echo(*from, *to)),
             // It changes more than the state, and was handled before.
             FleetEntry::Genesis { .. } => Err(VoidReason::OldGeneration),
         }
+    }
+
+    fn next_decided(&self, key: &DecisionKey, n: u64) -> Result<(), VoidReason> {
+        if n == self.next_decision(key) { Ok(()) } else { Err(VoidReason::NotNext) }
     }
 
     fn own(
@@ -413,15 +447,15 @@ mod decision_pairs {
 
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use super::{BlobHash, DecisionKey};
+    use super::{DecidedValue, DecisionKey};
 
-    type Decisions = BTreeMap<DecisionKey, (u64, BlobHash)>;
+    type Decisions = BTreeMap<DecisionKey, DecidedValue>;
 
     pub(super) fn serialize<S: Serializer>(decisions: &Decisions, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(decisions)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Decisions, D::Error> {
-        Ok(Vec::<(DecisionKey, (u64, BlobHash))>::deserialize(deserializer)?.into_iter().collect())
+        Ok(Vec::<(DecisionKey, DecidedValue)>::deserialize(deserializer)?.into_iter().collect())
     }
 }

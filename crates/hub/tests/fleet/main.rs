@@ -12,6 +12,7 @@ mod bus;
 mod calls;
 mod checks;
 mod clients;
+mod decisions;
 mod defects;
 mod drive;
 mod exchanges;

@@ -16,6 +16,9 @@ use tokio::sync::oneshot;
 use super::{DriverEvent, FORMAT, FleetDriver};
 use crate::fleet::set_change::{self, APPLY_WITHIN, SetGate, SetOutcome, WrittenChange};
 
+/// The format of those who read changes of the set.
+const SET_FORMAT: u32 = 2;
+
 /// Changes of the set of servers: the one that is being written, and the one that is being applied.
 pub(super) struct SetChanges {
     pub(super) registry: RegistryCommits,
@@ -61,8 +64,8 @@ fn touched(steps: &[RegistryStep]) -> impl Iterator<Item = &FleetServerName> {
 }
 
 impl FleetDriver {
-    /// Why nothing can be written at the moment.
-    fn unwritable(&self, now: Instant) -> Option<String> {
+    /// Why nothing of this format can be written at the moment.
+    pub(super) fn unwritable(&self, format: u32, now: Instant) -> Option<String> {
         if let Some(trouble) = &self.local.trouble {
             return Some(trouble.clone());
         }
@@ -72,7 +75,7 @@ impl FleetDriver {
         if self.local.namesake_until.is_some_and(|until| until >= now) {
             return Some(format!("another process is replica \"{}\" too", self.local.me.name.as_str()));
         }
-        (self.members.common_format(FORMAT) < FORMAT)
+        (self.members.common_format(FORMAT) < format)
             .then(|| "a replica runs an older version, which does not know such changes; upgrade it first".to_owned())
     }
 
@@ -89,7 +92,7 @@ impl FleetDriver {
 
     pub(super) fn change_wished(&mut self, change: WrittenChange, done: oneshot::Sender<SetOutcome>) {
         let now = Instant::now();
-        if let Some(why) = self.unwritable(now) {
+        if let Some(why) = self.unwritable(SET_FORMAT, now) {
             let _ = done.send(SetOutcome::Refused(why));
             return;
         }

@@ -14,6 +14,7 @@ use tidings_hub::fleet::ownership::FleetOwnership;
 use tidings_hub::fleet::{BlobHash, ReplicaId};
 use tokio::sync::mpsc;
 
+use super::decisions::DecisionRoom;
 use super::exchanges::{CarriedRequests, ForwardedRequests};
 use super::offers::OfferWrites;
 use super::set_changes::SetChanges;
@@ -59,6 +60,7 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
     let config = config_hash(&plan);
     let me = desk.me.clone();
     let now = Instant::now();
+    let pace = DriverPace { beats: 0, next_beat: now, next_plan: now + BEAT_EVERY * 3, appends: 0, behind_since: None };
     let driver = FleetDriver {
         effects,
         reading: LogReading::begin(Arc::clone(&bus), 1),
@@ -72,8 +74,8 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
         carried: CarriedRequests::new(),
         offering: OfferWrites::default(),
         set: SetChanges::new(me.clone()),
-        pace: DriverPace { beats: 0, next_beat: now, next_plan: now + BEAT_EVERY * 3, appends: 0, behind_since: None },
-        local: LocalReplica { me, config, plan, trouble: None, namesake_until: None, leaving: false },
+        decisions: DecisionRoom::new(me.clone(), &desk),
+        local: LocalReplica { me, config, plan, trouble: None, namesake_until: None, leaving: false, pace },
         desk,
     };
     driver.drive(wishes, arrivals, happened).await;

@@ -27,6 +27,7 @@ impl FleetDriver {
         let applied = self.fold.state().sequence();
         let is_doubled = self.local.namesake_until.is_some_and(|until| until >= now);
         self.drive_change(now);
+        self.drive_decisions(now);
         // While a change of the set is applied, seats are those of before it.
         if self.local.trouble.is_none() && !self.local.leaving && !is_doubled && self.set.applying.is_none() {
             let commands = self.ownership.tick(self.fold.state(), &self.members, now);
@@ -38,8 +39,9 @@ impl FleetDriver {
             }
         }
         // Not while a change of the set is applied, which takes a moment: the state has it, and lists do not.
-        if now >= self.pace.next_beat && (self.set.applying.is_none() || now >= self.pace.next_beat + BEAT_EVERY) {
-            self.pace.next_beat = now + BEAT_EVERY;
+        let is_applying = self.set.applying.is_some() || self.decisions.owes();
+        if now >= self.local.pace.next_beat && (!is_applying || now >= self.local.pace.next_beat + BEAT_EVERY) {
+            self.local.pace.next_beat = now + BEAT_EVERY;
             self.beat(now);
         }
         let commands = self.reads.drive(now);
@@ -48,11 +50,16 @@ impl FleetDriver {
         self.sent(steps);
         let steps = self.carried.incoming.tick(now);
         self.took(steps);
-        self.pace.behind_since = (applied < head).then(|| self.pace.behind_since.unwrap_or(now));
-        if self.pace.behind_since.is_some_and(|since| now.duration_since(since) > READ_STALLED) {
+        self.local.pace.behind_since = (applied < head).then(|| self.local.pace.behind_since.unwrap_or(now));
+        if self.local.pace.behind_since.is_some_and(|since| now.duration_since(since) > READ_STALLED) {
             self.read_again();
         }
-        if !self.members.is_in_doubt(now) && applied >= head && head > LogSequence(0) && self.set.applying.is_none() {
+        if !self.members.is_in_doubt(now)
+            && applied >= head
+            && head > LogSequence(0)
+            && self.set.applying.is_none()
+            && !self.decisions.owes()
+        {
             self.desk.joined.store(true, Ordering::Relaxed);
         }
         self.set_unplaced(now);
@@ -60,12 +67,12 @@ impl FleetDriver {
     }
 
     pub(super) fn beat(&mut self, now: Instant) {
-        self.pace.beats += 1;
-        self.members.beat_sent(self.pace.beats, now);
+        self.local.pace.beats += 1;
+        self.members.beat_sent(self.local.pace.beats, now);
         let state = self.fold.state();
         let beat = ReplicaBeat {
             replica: self.local.me.clone(),
-            number: self.pace.beats,
+            number: self.local.pace.beats,
             applied: state.sequence(),
             generation: state.generation(),
             digest: state.digest(),
@@ -87,7 +94,7 @@ impl FleetDriver {
     pub(super) fn write_plan(&mut self, now: Instant) {
         let state = self.fold.state();
         let is_behind = state.sequence() < self.members.head();
-        if now < self.pace.next_plan
+        if now < self.local.pace.next_plan
             || state.config() == Some(self.local.config)
             || is_behind
             || self.members.is_in_doubt(now)
@@ -95,7 +102,7 @@ impl FleetDriver {
         {
             return;
         }
-        self.pace.next_plan = now + PLAN_AGAIN;
+        self.local.pace.next_plan = now + PLAN_AGAIN;
         let (version, config, servers) = (state.set_version() + 1, self.local.config, self.local.plan.clone());
         self.append(FleetEntry::Plan { version, config, servers });
     }
@@ -106,8 +113,8 @@ impl FleetDriver {
         let _ = self.ownership.leave();
         self.running.clear();
         let released = owned.into_iter().map(|(server, epoch)| {
-            self.pace.appends += 1;
-            let id = AppendId(format!("{:016x}-{}", self.local.me.incarnation, self.pace.appends));
+            self.local.pace.appends += 1;
+            let id = AppendId(format!("{:016x}-{}", self.local.me.incarnation, self.local.pace.appends));
             let bus = Arc::clone(&self.outward.bus);
             async move { bus.append(&id, &FleetEntry::Own { server, epoch, replica: None }, None).await.is_ok() }
         });
