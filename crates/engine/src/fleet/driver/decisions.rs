@@ -170,7 +170,7 @@ impl FleetDriver {
         let size: usize =
             self.decisions.waiting.values().filter_map(|waiting| waiting.content.as_ref()).map(Bytes::len).sum();
         let is_new = self.fold.state().decision(&key).is_none() && value.is_some();
-        let refused = if let Some(why) = self.unwritable(DECISION_FORMAT, now) {
+        let refused = if let Some(why) = self.undecidable(now) {
             Some(DecisionOutcome::Refused(why))
         } else if self.decisions.waiting.len() >= WISHES || size > WISHED_BYTES {
             Some(DecisionOutcome::Refused("too much is being decided at the same time".to_owned()))
@@ -191,9 +191,15 @@ impl FleetDriver {
         self.drive_decisions(now);
     }
 
+    /// Why nothing can be decided at the moment. What is not sent for sure is refused at once, and not unknown in the end.
+    fn undecidable(&self, now: Instant) -> Option<String> {
+        let cut = || (!self.outward.bus.is_connected()).then(|| "this replica is cut off from the others".to_owned());
+        self.unwritable(DECISION_FORMAT, now).or_else(cut)
+    }
+
     /// What is late is written again, or given up; what waited for its turn is written.
     pub(super) fn drive_decisions(&mut self, now: Instant) {
-        let writes = self.unwritable(DECISION_FORMAT, now).is_none();
+        let writes = self.undecidable(now).is_none();
         for command in self.decisions.commits.advance(self.fold.state(), now, writes) {
             self.decide(command, now);
         }
