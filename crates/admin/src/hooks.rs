@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use tidings_watch::{BadSignature, LONGEST_HOOK, WebhookSet};
+use tidings_watch::{BadSignature, DeliveryRefusal, LONGEST_HOOK, WebhookSet};
 
 use crate::problem;
 
@@ -39,8 +39,9 @@ async fn deliver(
             // The poster rarely shows its user the answer, so the user is told here.
             tracing::warn!(hook = name, "a delivery was refused: {why}");
             let status = match why {
-                BadSignature::TooMany => StatusCode::TOO_MANY_REQUESTS,
-                _ => StatusCode::UNAUTHORIZED,
+                DeliveryRefusal::Signature(BadSignature::TooMany) => StatusCode::TOO_MANY_REQUESTS,
+                DeliveryRefusal::NotAgreed(_) => StatusCode::SERVICE_UNAVAILABLE,
+                DeliveryRefusal::Signature(_) => StatusCode::UNAUTHORIZED,
             };
             problem(status, &why.to_string())
         }

@@ -192,7 +192,7 @@ pub enum UnrunnablePart {
     #[error("nobody can post to a webhook over stdio; use `tidings serve`, or remove the section")]
     WebhookOnStdio,
     /// Something of the user's where several processes are one.
-    #[error("a cluster has no watches yet; remove this section, or [cluster]")]
+    #[error("of watches, a cluster has webhooks alone yet; remove this section, or [cluster]")]
     WatchInCluster,
     /// Approvals, which each process keeps for itself.
     #[error("replicas of a cluster do not share approvals yet; remove `approve`, or [cluster]")]

@@ -104,7 +104,8 @@ impl Config {
             notices.push(ConfigNotice { place, key, part });
         };
         if self.cluster.is_some() {
-            for watch in &self.watches {
+            let is_watched = |watch: &&WatchConfig| !matches!(watch.source, WatchSource::Webhook(_));
+            for watch in self.watches.iter().filter(is_watched) {
                 add(key_path("watch", &watch.id), UnrunnablePart::WatchInCluster);
             }
             for server in self.servers.iter().filter(|server| server.enabled) {

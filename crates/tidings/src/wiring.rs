@@ -183,7 +183,7 @@ pub(crate) fn prepare(
     let launcher = ProcessLauncher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(CommandFailure::failed)?;
     let projects = Arc::new(ProjectServers::new(cli, launcher));
-    let watches = Arc::new(watches::WatchWiring::new(hooks));
+    let watches = Arc::new(watches::WatchWiring::new(hooks, config.cluster.is_some()));
     watches.apply(watches.prepare(&config)?);
     let entries = registry_tools::prepare(&config, &copies, data)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
@@ -407,6 +407,10 @@ impl PreparedGateway {
             telemetry,
             fleet,
         });
+        if let Some(decisions) = gateway.decisions() {
+            let watches = Arc::clone(&self.watches);
+            gateway.accompany(async move { watches.join(decisions).await });
+        }
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         if let Some(logins) = &self.logins {
@@ -557,7 +561,7 @@ fn open_model(directory: &Path) -> Result<SearchModel, CommandFailure> {
 
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), CommandFailure> {
-    watches::WatchWiring::new(HookTable::default()).prepare(config).map(drop)
+    watches::WatchWiring::new(HookTable::default(), config.cluster.is_some()).prepare(config).map(drop)
 }
 
 /// Whether the catalogue of servers that could be added can be read.

@@ -11,7 +11,7 @@ use tidings_config::{WatchConfig, WatchSource};
 
 use super::AboutResource;
 use super::source::WatchedSource;
-use super::webhook::{DeliveryKeeper, WebhookSource};
+use super::webhook::{DeliveryKeeper, SharedHooks, WebhookSource};
 
 /// What the configuration says of a watch of one kind.
 pub(crate) trait DeclaredWatch {
@@ -47,6 +47,8 @@ pub async fn examine_watch(watch: &WatchConfig) -> Vec<WatchFinding> {
 pub struct SourceInputs<'a> {
     /// Keeps what is received beyond the life of the process; `None` where nothing is kept.
     pub keeper: Option<Arc<dyn DeliveryKeeper>>,
+    /// What the webhooks of all replicas of a cluster share; `None` for one process alone.
+    pub replicas: Option<Arc<SharedHooks>>,
     /// What the watch of the same name was until now, when it is configured differently from now on.
     pub before: Option<&'a MadeSource>,
 }

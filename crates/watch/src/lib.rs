@@ -41,7 +41,8 @@ use observations::{ObservationPlace, Observations, OwedUpdate};
 pub use source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
 use task::{RunningWatch, SourceTask};
 pub use webhook::{
-    BadSignature, DeliveryKeeper, DeliveryOutcome, LONGEST_HOOK, ReceivedDelivery, WebhookSet, WebhookSource,
+    BadSignature, DeliveryKeeper, DeliveryOutcome, DeliveryRefusal, LONGEST_HOOK, ReceivedDelivery, SharedHooks,
+    WebhookSet, WebhookSource,
 };
 
 /// What every watch is told about its resource.

@@ -1,5 +1,6 @@
 //! What others post to `/hooks/NAME`: the body is the content.
 
+mod shared;
 mod signature;
 
 use std::collections::HashMap;
@@ -18,6 +19,8 @@ use super::kinds::{DeclaredWatch, MadeSource, SourceFault, SourceInputs, WatchFi
 use super::observations::{Hash, SourceSignals, hash};
 use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
 use super::{AboutResource, encoded};
+use shared::SharedDeliveries;
+pub use shared::SharedHooks;
 pub use signature::BadSignature;
 use signature::SignatureVerifier;
 
@@ -52,10 +55,23 @@ pub trait DeliveryKeeper: Send + Sync + 'static {
     fn keep(&self, watch: &str, put: &[ReceivedDelivery], remove: &[String]);
 }
 
+/// Why a delivery was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeliveryRefusal {
+    /// It may come from anybody.
+    #[error(transparent)]
+    Signature(#[from] BadSignature),
+    /// The replicas of a cluster can not agree on it at the moment: whoever posts it tries again.
+    #[error("the replicas of this cluster can not agree at the moment: {0}; deliver it again")]
+    NotAgreed(String),
+}
+
 /// A webhook and what it received last.
 pub struct WebhookSource {
     /// Held while the newest state is written, so that an older one is never written after it.
     writing: Lock<Option<Arc<dyn DeliveryKeeper>>>,
+    /// In a cluster: what is received is written into its log, and read from there.
+    replicas: Option<Arc<SharedHooks>>,
     about: AboutResource,
     verifier: SignatureVerifier,
     pointer: Option<String>,
@@ -69,6 +85,8 @@ struct WebhookState {
     last: Option<ReceivedBody>,
     /// The last delivery for each part, by the URI of its resource.
     parts: HashMap<String, ReceivedBody>,
+    /// In a cluster: what its log says beside the contents.
+    shared: SharedDeliveries,
 }
 
 #[derive(Clone)]
@@ -93,7 +111,8 @@ impl WebhookSource {
     fn new(about: AboutResource, watch: WebhookWatch) -> Self {
         let verifier = SignatureVerifier::new(&watch.secret);
         let (state, deliveries) = (Lock::default(), watch::Sender::new(0));
-        Self { writing: Lock::default(), about, verifier, pointer: watch.pointer, state, deliveries }
+        let (writing, replicas) = Default::default();
+        Self { writing, replicas, about, verifier, pointer: watch.pointer, state, deliveries }
     }
 
     /// As [`Self::new`], with what was received before this process began, and keeping what comes.
@@ -137,7 +156,14 @@ impl WebhookSource {
     }
 
     /// Takes a delivery whose signature is right. What is kept of it is on disk when this returns.
-    pub async fn deliver(self: &Arc<Self>, headers: &HeaderMap, body: Bytes) -> Result<DeliveryOutcome, BadSignature> {
+    pub async fn deliver(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<DeliveryOutcome, DeliveryRefusal> {
+        if let Some(replicas) = &self.replicas {
+            return self.deliver_shared(replicas, headers, body).await;
+        }
         // Before the disk: followers are told at once, and the poster gets its answer when it is kept.
         let (delivered, touched) = self.take(headers, body, SystemTime::now())?;
         if !touched.is_empty() {
@@ -179,11 +205,7 @@ impl WebhookSource {
         if self.verifier.verify(headers, &body, at)? == DeliveryOutcome::Again {
             return Ok((DeliveryOutcome::Again, Vec::new()));
         }
-        let given = || {
-            let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-            Some(text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase())
-        };
-        let mime_type = self.about.mime_type.clone().or_else(given);
+        let mime_type = self.mime_type(headers);
         let part = self.part(&body);
         let mut state = self.state();
         // Counted inside the lock, so that a later number is never seen with an earlier body.
@@ -199,6 +221,15 @@ impl WebhookSource {
             touched.extend(state.shrink());
         }
         Ok((DeliveryOutcome::Taken, touched))
+    }
+
+    /// The type of a body: as configured, or as the poster says.
+    fn mime_type(&self, headers: &HeaderMap) -> Option<String> {
+        let given = || {
+            let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+            Some(text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase())
+        };
+        self.about.mime_type.clone().or_else(given)
     }
 
     /// The URI of the part that a body concerns.
@@ -297,10 +328,15 @@ impl WatchedSource for WebhookSource {
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<SourceContent, UnreadableReason>> {
-        let state = self.state();
-        let received = if uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(uri) };
-        let content = received.map(|received| received.content.clone()).ok_or(UnreadableReason::NothingYet);
-        Box::pin(std::future::ready(content))
+        Box::pin(async move {
+            if let Some(replicas) = &self.replicas {
+                // It may have been posted to another replica just now.
+                replicas.confirm().await;
+            }
+            let state = self.state();
+            let received = if uri == self.about.uri() { state.last.as_ref() } else { state.parts.get(uri) };
+            received.map(|received| received.content.clone()).ok_or(UnreadableReason::NothingYet)
+        })
     }
 
     fn list_is_alive(&self) -> BoxFuture<'_, bool> {
@@ -333,6 +369,13 @@ impl WatchedSource for WebhookSource {
 
 impl DeclaredWatch for WebhookWatch {
     fn make(&self, about: AboutResource, inputs: &SourceInputs<'_>) -> Result<MadeSource, SourceFault> {
+        if let Some(replicas) = &inputs.replicas {
+            let hook =
+                WebhookSource { replicas: Some(Arc::clone(replicas)), ..WebhookSource::new(about, self.clone()) };
+            let made = Arc::new(hook);
+            replicas.join(&made);
+            return Ok(MadeSource { hook: Some((self.name.clone(), Arc::clone(&made))), source: made });
+        }
         let made = Arc::new(match &inputs.keeper {
             Some(keeper) => WebhookSource::kept(about, self.clone(), Arc::clone(keeper)),
             None => WebhookSource::new(about, self.clone()),

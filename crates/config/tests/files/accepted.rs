@@ -98,8 +98,8 @@ fn a_url_may_be_said_to_speak_http_and_sse() {
 fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
     let config = toml(INTERFACE);
     let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();
-    assert_eq!(shown.len(), 4, "{shown:#?}");
-    assert!(shown.iter().all(|notice| notice.contains("a cluster has no watches yet")), "{shown:#?}");
+    assert_eq!(shown.len(), 3, "{shown:#?}");
+    assert!(shown.iter().all(|notice| notice.contains("of watches, a cluster has webhooks alone yet")), "{shown:#?}");
 }
 
 // identity 2

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tidings_config::{Config, WatchConfig};
-use tidings_engine::Patience;
+use tidings_engine::{FleetDecisions, Patience};
 use tidings_store::HookTable;
 use tidings_sync::Lock;
 use tidings_watch::{
-    DeliveryKeeper, MadeSource, ReceivedDelivery, SourceFault, SourceInputs, WatchServer, WebhookSet, make_source,
+    DeliveryKeeper, MadeSource, ReceivedDelivery, SharedHooks, SourceFault, SourceInputs, WatchServer, WebhookSet,
+    make_source,
 };
 
 use crate::failure::CommandFailure;
@@ -19,6 +20,8 @@ pub(super) struct WatchWiring {
     pub(super) hooks: WebhookSet,
     made: Lock<Vec<MadeWatch>>,
     kept: HookTable,
+    /// What webhooks share with those of other replicas, where there may be some.
+    replicas: Option<Arc<SharedHooks>>,
 }
 
 /// A watch that was made of its configuration, with what made it: an equal configuration keeps it.
@@ -33,8 +36,22 @@ pub(super) struct NextWatches(Vec<MadeWatch>);
 
 impl WatchWiring {
     /// Watches nothing. What webhooks receive is kept in this table.
-    pub(super) fn new(kept: HookTable) -> Self {
-        Self { server: WatchServer::new(Vec::new()), hooks: WebhookSet::default(), made: Lock::default(), kept }
+    pub(super) fn new(kept: HookTable, is_replica: bool) -> Self {
+        let replicas = is_replica.then(Arc::default);
+        Self {
+            server: WatchServer::new(Vec::new()),
+            hooks: WebhookSet::default(),
+            made: Lock::default(),
+            kept,
+            replicas,
+        }
+    }
+
+    /// From now on what webhooks receive is the content at all replicas.
+    pub(super) async fn join(&self, decisions: FleetDecisions) {
+        if let Some(replicas) = &self.replicas {
+            replicas.attach(decisions).await;
+        }
     }
 
     /// Whether anything is watched.
@@ -93,8 +110,11 @@ impl WatchWiring {
         before: Option<&MadeWatch>,
     ) -> Result<MadeWatch, CommandFailure> {
         let keeper = || Arc::new(StoredDeliveries(self.kept.clone())) as Arc<dyn DeliveryKeeper>;
-        let inputs =
-            SourceInputs { keeper: self.kept.is_kept().then(keeper), before: before.map(|before| &before.made) };
+        let inputs = SourceInputs {
+            keeper: self.kept.is_kept().then(keeper),
+            replicas: self.replicas.clone(),
+            before: before.map(|before| &before.made),
+        };
         let made = make_source(watch, &inputs).map_err(|fault| refused(config, watch, &fault))?;
         Ok(MadeWatch { config: watch.clone(), made })
     }

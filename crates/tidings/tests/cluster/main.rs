@@ -10,6 +10,7 @@ mod placement;
 mod registry;
 mod sessions;
 mod storm;
+mod watches;
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use tidings_sync::Lock;
 use super::DeliveryOutcome;
 
 /// How far the signed time may be from ours.
-const WINDOW: Duration = Duration::from_secs(5 * 60);
+pub(super) const WINDOW: Duration = Duration::from_secs(5 * 60);
 /// How many ids are remembered within the window. When there are more, nothing new is taken until some are old.
 const MOST_IDS: usize = 10_000;
 
@@ -41,6 +41,13 @@ pub enum BadSignature {
     TooMany,
 }
 
+/// What a sender calls a delivery, which it repeats with the same id.
+pub(super) struct SignedId {
+    pub(super) id: String,
+    /// When it was signed.
+    pub(super) time: SystemTime,
+}
+
 /// Checks signatures with one secret.
 pub(super) struct SignatureVerifier {
     plain: hmac::Key,
@@ -58,25 +65,39 @@ impl SignatureVerifier {
         Self { plain, standard, seen: Lock::default() }
     }
 
+    /// Whether it is signed, and whether it was here before.
     pub(super) fn verify(
         &self,
         headers: &HeaderMap,
         body: &[u8],
         now: SystemTime,
     ) -> Result<DeliveryOutcome, BadSignature> {
+        match self.check(headers, body, now)? {
+            // Only after the signature was right: a stranger must not fill the table of ids.
+            Some(SignedId { id, time }) => self.once(&id, time, now),
+            None => Ok(DeliveryOutcome::Taken),
+        }
+    }
+
+    /// Whether it is signed, and as which delivery, where the sender says so. Nothing is remembered.
+    pub(super) fn check(
+        &self,
+        headers: &HeaderMap,
+        body: &[u8],
+        now: SystemTime,
+    ) -> Result<Option<SignedId>, BadSignature> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         match (text(ID), text(TIME), text(SIGNATURES), text(HUB)) {
             // The stronger convention where both are sent: it protects against repetition.
-            (Some(id), Some(time), Some(signatures), _) => self.standard(id, time, signatures, body, now),
-            (_, _, _, Some(signature)) => self.hub(signature, body),
+            (Some(id), Some(time), Some(signatures), _) => self.standard(id, time, signatures, body, now).map(Some),
+            (_, _, _, Some(signature)) => self.hub(signature, body).map(|()| None),
             _ => Err(BadSignature::Missing),
         }
     }
 
-    fn hub(&self, signature: &str, body: &[u8]) -> Result<DeliveryOutcome, BadSignature> {
+    fn hub(&self, signature: &str, body: &[u8]) -> Result<(), BadSignature> {
         let given = signature.strip_prefix("sha256=").and_then(unhex).ok_or(BadSignature::Wrong)?;
-        hmac::verify(&self.plain, body, &given).map_err(|_| BadSignature::Wrong)?;
-        Ok(DeliveryOutcome::Taken)
+        hmac::verify(&self.plain, body, &given).map_err(|_| BadSignature::Wrong)
     }
 
     fn standard(
@@ -86,7 +107,7 @@ impl SignatureVerifier {
         signatures: &str,
         body: &[u8],
         now: SystemTime,
-    ) -> Result<DeliveryOutcome, BadSignature> {
+    ) -> Result<SignedId, BadSignature> {
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
         let fits = |signature: &str| {
             let given = signature.strip_prefix("v1,").and_then(|text| STANDARD.decode(text).ok());
@@ -102,8 +123,7 @@ impl SignatureVerifier {
         if apart(time, now) > WINDOW {
             return Err(BadSignature::TooOld);
         }
-        // Only after the signature was right: a stranger must not fill the table of ids.
-        self.once(id, time, now)
+        Ok(SignedId { id: id.to_owned(), time })
     }
 
     /// Remembers an id. One that was seen is no new delivery.
@@ -124,7 +144,7 @@ impl SignatureVerifier {
     }
 }
 
-fn apart(a: SystemTime, b: SystemTime) -> Duration {
+pub(super) fn apart(a: SystemTime, b: SystemTime) -> Duration {
     // Clocks differ both ways.
     a.duration_since(b).unwrap_or_else(|earlier| earlier.duration())
 }

@@ -52,7 +52,7 @@ async fn a_refused_delivery_changes_nothing() {
     let probe = ProbeLink::of_all(vec![hook.clone()]);
     post(&hook, "1");
     let headers = HeaderMap::from_iter([("x-hub-signature-256".parse().unwrap(), "sha256=00".parse().unwrap())]);
-    assert_eq!(hook.deliver(&headers, Bytes::from_static(b"2")).await, Err(BadSignature::Wrong));
+    assert_eq!(hook.deliver(&headers, Bytes::from_static(b"2")).await, Err(BadSignature::Wrong.into()));
     assert_eq!(probe.text(URI).await.unwrap(), "1");
 }
 
