@@ -20,6 +20,7 @@ pub(crate) struct WorldCounts {
     pub(crate) void: u64,
     pub(crate) changes: u64,
     pub(crate) moves: u64,
+    pub(crate) kills: u64,
     pub(crate) echoes: u64,
     pub(crate) beginnings: u64,
     pub(crate) notices: u64,
@@ -44,13 +45,14 @@ impl WorldCounts {
         }
     }
 
-    fn all_mut(&mut self) -> [&mut u64; 19] {
+    fn all_mut(&mut self) -> [&mut u64; 20] {
         [
             &mut self.steps,
             &mut self.entries,
             &mut self.void,
             &mut self.changes,
             &mut self.moves,
+            &mut self.kills,
             &mut self.echoes,
             &mut self.beginnings,
             &mut self.notices,
@@ -68,13 +70,14 @@ impl WorldCounts {
         ]
     }
 
-    pub(crate) fn all(&self) -> [(&'static str, u64); 19] {
+    pub(crate) fn all(&self) -> [(&'static str, u64); 20] {
         [
             ("steps", self.steps),
             ("entries", self.entries),
             ("void entries", self.void),
             ("changes", self.changes),
             ("moves", self.moves),
+            ("kills", self.kills),
             ("echoes", self.echoes),
             ("beginnings", self.beginnings),
             ("notices", self.notices),
@@ -144,8 +147,9 @@ impl WorldChecks {
             self.counts.void += 1;
             return;
         }
-        let first = *self.held.entry(written.append).or_insert(point);
-        if first != point && !matches!(written.entry, FleetEntry::Echo { .. }) {
+        let torn = self.torn;
+        let first = held_before(torn, self.held.entry(written.append).or_insert(point), point);
+        if let Some(first) = first.filter(|_| !matches!(written.entry, FleetEntry::Echo { .. })) {
             self.fail(format!("append {} held at {first:?} and at {point:?}: {:?}", written.append, written.entry));
         }
         if let Some((_, false)) = owner {
@@ -158,8 +162,9 @@ impl WorldChecks {
         if self.is_torn(point.generation) {
             return;
         }
-        let first = *self.registered.entry((by.clone(), number)).or_insert(point);
-        if first != point {
+        let torn = self.torn;
+        let first = held_before(torn, self.registered.entry((by.clone(), number)).or_insert(point), point);
+        if let Some(first) = first {
             self.fail(format!("change {number} of {by:?} held at {first:?} and at {point:?}"));
         }
     }
@@ -217,4 +222,13 @@ impl WorldChecks {
     pub(crate) fn has_run(&self, call: usize) -> bool {
         self.ran.contains(&call)
     }
+}
+
+/// Where something held that holds now at `point`, if that was another place. What a log lost that began anew may be written once more, where
+/// nobody who is left had read it.
+fn held_before(torn: Option<u64>, first: &mut LogPoint, point: LogPoint) -> Option<LogPoint> {
+    if first.generation < point.generation && torn.is_some_and(|torn| first.generation <= torn) {
+        *first = point;
+    }
+    (*first != point).then_some(*first)
 }

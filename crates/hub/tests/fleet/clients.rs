@@ -2,7 +2,7 @@
 
 use crate::bus::{MILLI, SECOND};
 use crate::replica::{Arrival, LogPoint, ProcessState, Reading};
-use crate::world::{SimulatedCall, SimulatedWorld, WorldEvent};
+use crate::world::{SimulatedCall, SimulatedWorld, WorldEvent, WorldWeather};
 
 impl SimulatedWorld {
     /// The balancer knows of processes that are gone, and of nothing else.
@@ -77,6 +77,8 @@ impl SimulatedWorld {
             return;
         }
         known.noticed = point;
+        self.times.told(point, self.now);
+        let known = &mut self.clients[client];
         known.told = known.told.max(point);
         if known.listing {
             known.again = true;
@@ -102,7 +104,11 @@ impl SimulatedWorld {
         if self.quiet {
             return;
         }
-        let next = self.random.between(20 * MILLI, 600 * MILLI);
+        let next = match self.weather {
+            WorldWeather::Faults => self.random.between(20 * MILLI, 600 * MILLI),
+            // Everybody has listed by then.
+            WorldWeather::Calm => SECOND,
+        };
         self.after(next, WorldEvent::Change);
         let place = self.random.below(self.truth.len() + self.added.len());
         let Some((name, content)) = self.truth.iter_mut().chain(&mut self.added).nth(place) else { return };

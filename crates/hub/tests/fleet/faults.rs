@@ -63,6 +63,7 @@ impl SimulatedWorld {
         if self.replicas[replica].state == ProcessState::Dead {
             return;
         }
+        self.checks.counts.kills += 1;
         let killed = &mut self.replicas[replica];
         killed.state = ProcessState::Dead;
         // Its processes die with it, and so do the calls that its own clients wait for.
@@ -175,7 +176,9 @@ impl SimulatedWorld {
             }
             let listed = server.offer.as_ref().map(|offer| offer.content);
             if listed != Some(content_hash(content)) {
-                return Err(format!("what {name:?} lists is not what the fleet has: {server:?}"));
+                let processes: Vec<_> =
+                    self.replicas.iter().filter_map(|replica| replica.processes.get(name)).collect();
+                return Err(format!("what {name:?} lists is not what the fleet has: {server:?}, run by {processes:?}"));
             }
             let serves = |replica: &&SimulatedReplica| replica.ownership.serves(name).is_some();
             let owners: Vec<_> = self.replicas.iter().filter(serves).map(|replica| replica.id.clone()).collect();

@@ -4,12 +4,14 @@
 //!
 //! ```sh
 //! FLEET_SEED=7 cargo test -p tidings-hub --test fleet one_world -- --ignored --nocapture
+//! FLEET_CLIENTS=100000 cargo test --release -p tidings-hub --test fleet many_clients -- --ignored --nocapture
 //! FLEET_STEPS=10000000 cargo test --release -p tidings-hub --test fleet many_worlds -- --ignored --nocapture
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bus;
 mod calls;
+mod calm;
 mod checks;
 mod clients;
 mod decisions;
@@ -27,7 +29,7 @@ mod world;
 use checks::WorldCounts;
 use defects::{ALL_DEFECTS, PlantedDefect};
 use random::SeededRandom;
-use world::{SimulatedWorld, WorldSize};
+use world::{SimulatedWorld, WorldSize, WorldWeather};
 
 const STEPS_OF_A_WORLD: u64 = 10_000;
 
@@ -35,6 +37,7 @@ const STEPS_OF_A_WORLD: u64 = 10_000;
 fn size_of(seed: u64) -> WorldSize {
     let mut random = SeededRandom::new(seed ^ 0x5EED);
     WorldSize {
+        weather: WorldWeather::Faults,
         replicas: 2 + random.below(5),
         servers: 1 + random.below(8),
         clients: 1 + random.below(16),
@@ -116,6 +119,44 @@ fn many_worlds() {
 #[ignore = "by hand: ten replicas, a thousand servers and as many clients as FLEET_CLIENTS says"]
 fn a_large_world() {
     let clients = usize::try_from(number_of("FLEET_CLIENTS", 10_000)).unwrap();
-    let size = WorldSize { replicas: 10, servers: 1000, clients, steps: number_of("FLEET_STEPS", 1_000_000) };
+    let steps = number_of("FLEET_STEPS", 1_000_000);
+    let size = WorldSize { weather: WorldWeather::Faults, replicas: 10, servers: 1000, clients, steps };
     println!("{:?}", live(number_of("FLEET_SEED", 1), size, PlantedDefect::None).unwrap().all());
+}
+
+/// Changes for so many clients of ten replicas while nothing goes wrong; gives the times from the log to the clients, in order.
+fn calm_times(clients: usize, changes: u64) -> Vec<u64> {
+    // A change is some steps, and a notice, a list and its answer for each client.
+    let steps = (clients as u64 * 8 + 2_000) * changes;
+    let size = WorldSize { weather: WorldWeather::Calm, replicas: 10, servers: 10, clients, steps };
+    let mut world = SimulatedWorld::new(1, size, PlantedDefect::None);
+    world.live(size.steps).unwrap();
+    let counts = world.checks.counts;
+    assert!(counts.changes >= changes / 2, "a world with {} changes shows little", counts.changes);
+    assert_eq!(counts.unconfirmed, 0, "nothing went wrong");
+    println!("{} changes, {} notices, {} lists", counts.changes, counts.notices, counts.lists);
+    world.times.sorted()
+}
+
+// cluster: commit to all clients. What a process needs to write its notices is not in it; cases 14 and 33 of the load harness measure that.
+#[test]
+fn a_change_is_told_everywhere_as_soon_as_the_bus_has_carried_it() {
+    let times = calm_times(1_000, 20);
+    let p99 = times[times.len() * 99 / 100];
+    assert!(p99 <= 20_000, "p99 is {p99} µs: somebody waited for more than the bus");
+}
+
+#[test]
+#[ignore = "by hand: ten replicas and as many clients as FLEET_CLIENTS says"]
+fn many_clients() {
+    let clients = usize::try_from(number_of("FLEET_CLIENTS", 100_000)).unwrap();
+    let times = calm_times(clients, 5);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    println!(
+        "from the log to the client, of {} notices: p50 {} µs, p99 {} µs, last {} µs",
+        times.len(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
 }

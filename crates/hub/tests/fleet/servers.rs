@@ -40,12 +40,15 @@ impl SimulatedWorld {
                     self.start_process(replica, &server, epoch);
                 }
                 OwnershipCommand::ListAll { server, epoch } => {
-                    if self.defect != PlantedDefect::NoListAll
-                        && let Some(process) = self.replicas[replica].processes.get_mut(&server)
-                    {
-                        process.epoch = epoch;
-                        process.marked = true;
-                        self.look(replica, &server);
+                    match self.replicas[replica].processes.get_mut(&server) {
+                        _ if self.defect == PlantedDefect::NoListAll => {}
+                        Some(process) => {
+                            process.epoch = epoch;
+                            process.marked = true;
+                            self.look(replica, &server);
+                        }
+                        // The one before it ended in the middle of the doubt, when nothing took its place.
+                        None => self.start_process(replica, &server, epoch),
                     }
                 }
                 OwnershipCommand::Retire(_) => {}

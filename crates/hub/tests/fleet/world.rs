@@ -11,6 +11,7 @@ use tidings_hub::fleet::index_reads::HeadAsk;
 use tidings_hub::fleet::{BlobHash, FleetServerName, ReplicaId};
 
 use crate::bus::{MILLI, Micros, SECOND, SimulatedBus, Written};
+use crate::calm::TellingTimes;
 use crate::checks::WorldChecks;
 use crate::defects::PlantedDefect;
 use crate::placement::BrokenStarts;
@@ -18,9 +19,19 @@ use crate::random::SeededRandom;
 use crate::registry::SimulatedChange;
 use crate::replica::{Arrival, LogPoint, ProcessState, Reading, SimulatedReplica};
 
+/// What happens in a world beside what clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorldWeather {
+    /// Everything goes wrong.
+    Faults,
+    /// Nothing does, and the bus is as quick as it was measured.
+    Calm,
+}
+
 /// How large a world is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorldSize {
+    pub(crate) weather: WorldWeather,
     pub(crate) replicas: usize,
     pub(crate) servers: usize,
     pub(crate) clients: usize,
@@ -116,6 +127,8 @@ pub(crate) struct SimulatedWorld {
     /// Processes of servers that were started.
     pub(crate) processes: u64,
     pub(crate) quiet: bool,
+    pub(crate) weather: WorldWeather,
+    pub(crate) times: TellingTimes,
     queue: BinaryHeap<Reverse<QueuedEvent>>,
     queued: u64,
     base: Instant,
@@ -144,6 +157,8 @@ impl SimulatedWorld {
             broken: BrokenStarts::new(),
             processes: 0,
             quiet: false,
+            weather: size.weather,
+            times: TellingTimes::default(),
             queue: BinaryHeap::new(),
             queued: 0,
             base: Instant::now(),
@@ -163,11 +178,14 @@ impl SimulatedWorld {
             world.clients.push(SimulatedClient::default());
             world.after(client as u64 * MILLI, WorldEvent::Connect(client));
         }
-        world.after(SECOND, WorldEvent::Fault);
-        world.after(SECOND, WorldEvent::Upset);
-        world.after(SECOND, WorldEvent::Change);
-        world.after(SECOND, WorldEvent::NewCall);
-        world.after(SECOND, WorldEvent::Register);
+        let begins = match size.weather {
+            WorldWeather::Faults => {
+                use WorldEvent::{Change, Fault, NewCall, Register, Upset};
+                vec![Fault, Upset, Change, NewCall, Register]
+            }
+            WorldWeather::Calm => vec![WorldEvent::Change],
+        };
+        begins.into_iter().for_each(|event| world.after(SECOND, event));
         world
     }
 
@@ -220,6 +238,9 @@ impl SimulatedWorld {
 
     /// Mostly below a millisecond, sometimes much more.
     pub(crate) fn delay(&mut self) -> Micros {
+        if self.weather == WorldWeather::Calm {
+            return self.random.between(100, 3 * MILLI);
+        }
         match self.random.below(100) {
             0 => self.random.between(100 * MILLI, 1200 * MILLI),
             1..5 => self.random.between(5 * MILLI, 100 * MILLI),
@@ -382,6 +403,7 @@ impl SimulatedWorld {
             return;
         }
         self.bus.log.push(Arc::clone(written));
+        self.times.written(self.bus.log.len(), self.now);
         self.checks.counts.entries += 1;
         if self.random.chance(20) {
             let delay = self.delay();
@@ -435,7 +457,11 @@ impl SimulatedWorld {
     }
 
     pub(crate) fn read(&mut self, replica: usize, reading: Reading) {
-        let delay = self.delay();
+        let delay = match self.weather {
+            WorldWeather::Faults => self.delay(),
+            // Of thousands that are told at one moment not all ask at the next.
+            WorldWeather::Calm => self.random.between(100, 500 * MILLI),
+        };
         self.arrive(replica, delay, Arrival::Read(reading));
     }
 }
