@@ -66,6 +66,8 @@ pub(crate) struct EchoServer {
     offer: OfferedEras,
     /// The value of `tools`, ready to be written.
     tools: String,
+    /// What a call without a text is answered with, ready to be written.
+    untold: String,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +105,12 @@ struct EchoMeta<'a> {
 impl EchoServer {
     /// A server of these eras, whose `tools` value has at least `list_bytes` bytes.
     pub(crate) fn new(offer: OfferedEras, list_bytes: usize) -> Self {
-        Self { offer, tools: tools(list_bytes) }
+        Self { offer, tools: tools(list_bytes), untold: r#""""#.to_owned() }
+    }
+
+    /// Answers calls without a text with one of so many bytes.
+    pub(crate) fn saying(self, bytes: usize) -> Self {
+        Self { untold: format!(r#""{}""#, "x".repeat(bytes)), ..self }
     }
 
     /// Answers one JSON-RPC message.
@@ -126,7 +133,7 @@ impl EchoServer {
             ("tools/list", _) => EchoReply::Result(era, self.listed(id, era)),
             ("tools/call", _) => {
                 // Copied as raw JSON: the server has to cost less than what is measured in front of it.
-                let text = frame.params.arguments.text.map_or("\"\"", RawValue::get);
+                let text = frame.params.arguments.text.map_or(&*self.untold, RawValue::get);
                 EchoReply::Result(era, called(id, era, text))
             }
             _ => error(id, era, -32601, "Method not found"),

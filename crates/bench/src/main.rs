@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod accept;
+mod bus_trip;
 mod echo;
 mod error;
 mod fan;
@@ -49,6 +50,8 @@ enum BenchPart {
     Fan(fan::FanOptions),
     /// Asks a URL again and again, and does nothing else.
     Poll(poll::PollOptions),
+    /// What a request and its answer over NATS take; prints microseconds.
+    Trip(bus_trip::TripOptions),
     /// An MCP echo server on stdin and stdout, of both eras.
     StdioServer(stdio_server::StdioOptions),
     /// Fills the change log of a data directory, for pages with many changes.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Some(BenchPart::Load(options)) => on(single(), load::run(options)),
         // These stand where the gateway stands, so they get its kind of runtime.
         Some(BenchPart::Poll(options)) => on(multi(), poll::run(options)),
+        Some(BenchPart::Trip(options)) => on(multi(), bus_trip::run(options)),
         Some(BenchPart::Fan(options)) => on(multi(), fan::run(options)),
         Some(BenchPart::Floor(options)) => on(multi(), floor::run(options)),
         Some(BenchPart::Static(options)) => on(multi(), static_body::run(options)),

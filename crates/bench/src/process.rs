@@ -173,6 +173,12 @@ impl GatewayProcess {
         }
     }
 
+    /// Kills it, and waits until it is gone.
+    pub(crate) async fn kill(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill().await;
+    }
+
     /// The last lines it logged.
     pub(crate) fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();

@@ -297,6 +297,14 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          calls and idle memory are held against a gateway with `[page] enabled = false`, calls while a page is open.\n\
          - Rules: the hub alone, in this process. A decision is what a call asks: the view of its class, its name in it, the right to use it. \
          A view is made with the hashes of its lists; everybody's lists are rendered before.\n\
+         - Cluster: replicas are processes on one NATS server, all on this machine. A call: the floor is one request and its answer at NATS (core, \
+         two connections of a process with the gateway's kind of runtime, p50), the other number is the p50 at a replica that does not run the server less that at the one that does. 64 MiB: the \
+         floor is the same call at the replica that runs it. Notices: no quiet window, from the server's word that its tools changed, so looking at \
+         it is in it; each client must hear of each change exactly once. Stale lists: each of 300 clients lists at another replica than the one that \
+         told it, at once. A killed replica: 404 from the request, errors from the death of the process; requests at that very moment are shown in the \
+         JSON alone. NATS gone: servers that moved, clients that were not told of a change meanwhile or do not find it, and calls of both eras that \
+         were under way at another replica and were not answered. Cut off: a proxy that carries nothing, from its end until all replicas are at the \
+         same end of the log; their digests are compared after.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\

@@ -28,6 +28,9 @@ pub(crate) struct UpstreamOptions {
     /// The least size of its tool list.
     #[arg(long, default_value_t = 0)]
     list_bytes: usize,
+    /// What a call without a text is answered with: a text of this size.
+    #[arg(long, default_value_t = 0)]
+    answer_bytes: usize,
 }
 
 struct BenchServer {
@@ -37,8 +40,8 @@ struct BenchServer {
 
 /// Serves until the process is ended.
 pub(crate) async fn run(options: &UpstreamOptions) -> Result<(), BenchError> {
-    let server =
-        Arc::new(BenchServer { echo: EchoServer::new(options.era, options.list_bytes), sessions: AtomicU64::new(0) });
+    let echo = EchoServer::new(options.era, options.list_bytes).saying(options.answer_bytes);
+    let server = Arc::new(BenchServer { echo, sessions: AtomicU64::new(0) });
     accept(&options.listen, |io| {
         let server = Arc::clone(&server);
         async move {

@@ -34,6 +34,7 @@ mod record;
 mod revision;
 mod round_robin;
 mod server;
+mod tcp_cable;
 mod tempdir;
 mod vitals;
 
@@ -60,5 +61,6 @@ pub use server::{
     Prompt, Resource, RpcError, ScriptedAnswer, ScriptedCall, ScriptedEntry, ScriptedProcess, Server, ServerBuilder,
     Template, Tool,
 };
+pub use tcp_cable::TcpCable;
 pub use tempdir::TempDir;
 pub use vitals::Vitals;

@@ -97,6 +97,11 @@ impl NatsServer {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Where it listens on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its address, with a login in it.
     pub fn url_with(&self, login: &str) -> String {
         format!("nats://{login}@127.0.0.1:{}", self.port)

@@ -57,6 +57,11 @@ impl LoadClient {
         }
     }
 
+    /// The session that was opened.
+    pub(crate) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
     async fn open_session(&mut self) -> Result<(), BenchError> {
         self.session = None;
         self.body = format!(

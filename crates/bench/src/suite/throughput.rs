@@ -199,6 +199,12 @@ pub(super) async fn compare(
     ReportRow::judge(load.case, load.what, load.measure, load.target, samples, note)
 }
 
+/// The median of one client's calls of the echo server, in microseconds.
+pub(super) async fn call_p50(bench: &BenchContext, era: EchoEra, address: SocketAddr) -> Result<f64, BenchError> {
+    let [_, load] = call_loads(era);
+    Ok(put_load(bench, &load, address, true).await?.p50_us)
+}
+
 async fn put_load(
     bench: &BenchContext,
     load: &ThroughputLoad,
