@@ -4,9 +4,12 @@
 //! listing and says what of it is visible and what is held. An item counts as approved by the hash of what its definition says, so one
 //! that comes back to its approved definition is visible again without a word from anybody.
 //!
+//! Where several replicas decide, what counts is what they agreed on ([`AgreedApprovals`]): a listing changes nothing by itself there.
+//!
 //! Belongs here: the decision, and what is suspect about a definition ([`examine`]). Not here: the file that keeps what was decided, and
 //! who is told (the ordinary commit).
 
+mod agreed;
 mod examine;
 
 use std::collections::BTreeMap;
@@ -17,6 +20,7 @@ use tidings_proto::{ListKind, LocalName};
 use tidings_wire::Digest;
 
 use crate::catalogue::{OfferItem, OfferList, ScreenedItem};
+pub use agreed::{AgreedApprovals, DecidedMeanwhile};
 pub use examine::{DefinitionFinding, FindingSeverity, examine};
 
 /// The lists that are screened: what a model is shown as its own abilities. Resources are data, and are as many as a server has rows.
@@ -193,60 +197,90 @@ impl Approvals {
         !self.rejected.is_empty() && self.rejected.get(&(kind, name.clone())) == Some(&digest)
     }
 
+    /// The rejected definitions, by list and name.
+    pub fn rejected(&self) -> impl Iterator<Item = (&ItemName, Digest)> {
+        self.rejected.iter().map(|(name, digest)| (name, *digest))
+    }
+
     /// Takes a listing: what of it clients may see. The first sight of a server is trusted where the policy says so.
     pub fn screen(&mut self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Screened {
-        let mut screened = Screened { visible: lists.clone(), held: Vec::new(), first_sight: None, learnt: Vec::new() };
-        // `seen` stays as it is: where approval is asked for later, what the server shows then is its first sight.
-        if policy.mode == ApprovalMode::Auto {
-            return screened;
-        }
-        if policy.mode == ApprovalMode::Changed && !self.seen {
-            let all = SCREENED.into_iter().flat_map(|kind| lists[kind as usize].items.iter().map(move |i| (kind, i)));
-            // What was rejected stays away, also from a server that nobody remembers having seen.
-            let trusted: Vec<ApprovalDecision> = all
-                .filter(|(kind, item)| !self.rejects(*kind, &item.key, item.digest))
-                .map(|(kind, item)| ApprovalDecision::about(kind, item, ApprovalVerdict::Approve))
-                .collect();
+        let first_sight = self.first_sight(policy, lists);
+        if let Some(trusted) = &first_sight {
             trusted.iter().cloned().for_each(|decision| self.decide(decision));
             self.seen = true;
-            screened.first_sight = Some(trusted);
         }
-        for kind in SCREENED {
-            self.screen_list(kind, policy.held, &lists[kind as usize], &mut screened);
+        let learnt = self.unlearnt(policy, lists);
+        learnt.iter().cloned().for_each(|decision| self.decide(decision));
+        Screened { first_sight, learnt, ..self.judge(policy, lists) }
+    }
+
+    /// What clients may see of a listing by what is decided, which stays as it is.
+    pub fn judge(&self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Screened {
+        let mut screened = Screened { visible: lists.clone(), held: Vec::new(), first_sight: None, learnt: Vec::new() };
+        // `seen` stays as it is: where approval is asked for later, what the server shows then is its first sight.
+        if policy.mode != ApprovalMode::Auto {
+            for kind in SCREENED {
+                self.judge_list(kind, policy.held, &lists[kind as usize], &mut screened);
+            }
         }
         screened
     }
 
-    fn screen_list(&mut self, kind: ListKind, view: HeldView, list: &OfferList, screened: &mut Screened) {
-        // `held` gathers both lists, and only what this one adds belongs to its items.
-        let before = screened.held.len();
+    /// What is trusted of a listing because it is the first sight of the server. `None`: it is not, or that is not trusted.
+    fn first_sight(&self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Option<Vec<ApprovalDecision>> {
+        if policy.mode != ApprovalMode::Changed || self.seen {
+            return None;
+        }
+        let all = SCREENED.into_iter().flat_map(|kind| lists[kind as usize].items.iter().map(move |i| (kind, i)));
+        // What was rejected stays away, also from a server that nobody remembers having seen.
+        let trusted = all
+            .filter(|(kind, item)| !self.rejects(*kind, &item.key, item.digest))
+            .map(|(kind, item)| ApprovalDecision::about(kind, item, ApprovalVerdict::Approve));
+        Some(trusted.collect())
+    }
+
+    /// The approved definitions of a listing of which only the hash is known.
+    fn unlearnt(&self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Vec<ApprovalDecision> {
+        let mut learnt = Vec::new();
+        for kind in SCREENED.into_iter().filter(|_| policy.mode != ApprovalMode::Auto) {
+            self.with_approved(kind, &lists[kind as usize], |item, known| {
+                if known.is_some_and(|known| known.digest == item.digest && known.definition.is_none()) {
+                    learnt.push(ApprovalDecision::about(kind, item, ApprovalVerdict::Approve));
+                }
+            });
+        }
+        learnt
+    }
+
+    /// Each item of a list with what is approved under its name.
+    fn with_approved<'l>(
+        &self,
+        kind: ListKind,
+        list: &'l OfferList,
+        mut each: impl FnMut(&'l OfferItem, Option<&ApprovedItem>),
+    ) {
         // Both are sorted by name, so one walk over them is enough.
-        let mut approved = self.approved[kind as usize].iter_mut().peekable();
+        let mut approved = self.approved[kind as usize].iter().peekable();
         for item in &list.items {
             while approved.peek().is_some_and(|(name, _)| **name < item.key) {
                 approved.next();
             }
-            let known = approved.peek_mut().filter(|(name, _)| **name == item.key).map(|(_, known)| &mut **known);
-            match known {
-                Some(known) if known.digest == item.digest => {
-                    if known.definition.is_none() {
-                        known.definition = Some(item.raw.clone());
-                        screened.learnt.push(ApprovalDecision::about(kind, item, ApprovalVerdict::Approve));
-                    }
-                }
-                known => {
-                    let approved = known.cloned();
-                    // Looked up after the walk, which has `approved` borrowed to write into it.
-                    screened.held.push(HeldItem { kind, item: item.clone(), approved, rejected: false });
-                }
-            }
+            each(item, approved.peek().filter(|(name, _)| **name == item.key).map(|(_, known)| *known));
         }
-        let held = &mut screened.held[before..];
+    }
+
+    fn judge_list(&self, kind: ListKind, view: HeldView, list: &OfferList, screened: &mut Screened) {
+        // `held` gathers both lists, and only what this one adds belongs to its items.
+        let before = screened.held.len();
+        self.with_approved(kind, list, |item, known| {
+            if known.is_none_or(|known| known.digest != item.digest) {
+                let rejected = self.rejects(kind, &item.key, item.digest);
+                screened.held.push(HeldItem { kind, item: item.clone(), approved: known.cloned(), rejected });
+            }
+        });
+        let held = &screened.held[before..];
         if held.is_empty() {
             return;
-        }
-        for item in held.iter_mut() {
-            item.rejected = self.rejects(kind, &item.item.key, item.item.digest);
         }
         let mut held = held.iter().peekable();
         // `held` is in the order of the items, so the next one is the only one that can be meant.

@@ -12,9 +12,9 @@ use tidings_hub::catalogue::{OfferItem, OfferList};
 use tidings_proto::ListKind;
 
 /// Which version of each item a server lists.
-type Versions = BTreeMap<(bool, u8), u8>;
+pub(super) type Versions = BTreeMap<(bool, u8), u8>;
 
-fn item(kind: ListKind, name: u8, version: u8) -> OfferItem {
+pub(super) fn item(kind: ListKind, name: u8, version: u8) -> OfferItem {
     let raw = json!({ kind.key(): format!("item{name}"), "description": format!("version {version}") });
     OfferItem::read(kind, Bytes::from(raw.to_string()), false).unwrap()
 }
@@ -23,7 +23,7 @@ fn kind(is_tool: bool) -> ListKind {
     if is_tool { ListKind::Tools } else { ListKind::Prompts }
 }
 
-fn lists(versions: &Versions) -> [OfferList; 4] {
+pub(super) fn lists(versions: &Versions) -> [OfferList; 4] {
     let mut lists: [OfferList; 4] = Default::default();
     for is_tool in [true, false] {
         // The other way round than by name: the order of the server is not that of the names.
@@ -37,14 +37,14 @@ fn lists(versions: &Versions) -> [OfferList; 4] {
 }
 
 /// Every item that is seen, with what it says, in the order in which it is listed.
-fn seen(screened: &Screened) -> Vec<(ListKind, String, Bytes)> {
+pub(super) fn seen(screened: &Screened) -> Vec<(ListKind, String, Bytes)> {
     let of = |kind: ListKind| {
         screened.visible[kind as usize].in_order().map(move |(_, item)| (kind, item.key.to_string(), item.raw.clone()))
     };
     SCREENED.into_iter().flat_map(of).collect()
 }
 
-fn listed(lists: &[OfferList; 4]) -> Vec<(ListKind, String, Bytes)> {
+pub(super) fn listed(lists: &[OfferList; 4]) -> Vec<(ListKind, String, Bytes)> {
     let of = |kind: ListKind| {
         lists[kind as usize].in_order().map(move |(_, item)| (kind, item.key.to_string(), item.raw.clone()))
     };
@@ -59,7 +59,7 @@ enum Step {
     DecideAll(bool),
 }
 
-fn versions() -> impl Strategy<Value = Versions> {
+pub(super) fn versions() -> impl Strategy<Value = Versions> {
     proptest::collection::btree_map((any::<bool>(), 0u8..5), 0u8..3, 0..8)
 }
 

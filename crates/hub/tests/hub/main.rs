@@ -1,6 +1,7 @@
 //! The hub from outside: tables against simple models, and the catalogue over generated offers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod agreed_approvals;
 mod approvals;
 mod built_ins;
 mod calls;
