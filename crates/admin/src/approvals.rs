@@ -95,7 +95,8 @@ pub async fn decide(gateway: &Gateway, body: &Value) -> Result<Value, DecisionFa
         Err(refusal) => {
             let status = match refusal {
                 DecisionRefusal::Unknown(_) => 404,
-                DecisionRefusal::Changed { .. } => 409,
+                DecisionRefusal::Changed { .. } | DecisionRefusal::Meanwhile { .. } => 409,
+                DecisionRefusal::Isolated { .. } | DecisionRefusal::Unanswered { .. } => 503,
                 DecisionRefusal::NotKept { .. } => 507,
             };
             Err(DecisionFault { status, detail: refusal.to_string() })

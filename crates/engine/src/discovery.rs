@@ -3,6 +3,7 @@
 //!
 //! Belongs here: the way from a signal of a server to a new offer. Not here: who is told of it (`notify`).
 
+pub(crate) mod agreed;
 pub(crate) mod approvals;
 pub(crate) mod lister;
 pub(crate) mod look;
@@ -20,6 +21,7 @@ use tidings_upstream::ServerHello;
 
 use crate::client::person_view::PeopleViews;
 use crate::client::sessions::SessionTable;
+use crate::discovery::agreed::{AgreedServers, ParkedOffer};
 use crate::links::open_links::OpenLinks;
 use crate::notify::ListNotifier;
 use crate::observe::catalogue_store::CatalogueStore;
@@ -43,6 +45,8 @@ pub(crate) struct ListDiscovery {
     pub(crate) people: PeopleViews,
     /// Held from the check of a decision until it is committed.
     deciding: tokio::sync::Mutex<()>,
+    /// What the replicas of a cluster agreed on, where there may be several.
+    agreed: Option<AgreedServers>,
 }
 
 impl ListDiscovery {
@@ -56,7 +60,8 @@ impl ListDiscovery {
         journal: Option<Arc<dyn Journal>>,
     ) -> Self {
         let (deciding, people) = Default::default();
-        Self { runtime, catalogue, links, pool, notifier, sessions, journal, people, deciding }
+        let agreed = runtime.fleet.clone().map(AgreedServers::new);
+        Self { runtime, catalogue, links, pool, notifier, sessions, journal, people, deciding, agreed }
     }
 
     /// Commits a change of the catalogue, and looks again for the sessions that see a part of it beside lists of their own.
@@ -95,11 +100,14 @@ impl ListDiscovery {
     pub(crate) fn publish(
         self: &Arc<Self>,
         server: &Server,
-        mut offer: ServerOffer,
+        offer: ServerOffer,
         hello: Arc<ServerHello>,
         occasion: &CommitOccasion,
         span: Option<&TraceContext>,
     ) {
+        let Some(ParkedOffer { mut offer, hello }) = self.park(&server.plan, ParkedOffer { offer, hello }) else {
+            return;
+        };
         let id = offer.server;
         // Until the commit: no decision comes between what is screened and what is shown.
         let mut deciding = server.plan.approval.as_ref().map(|plan| (plan, plan.record.lock()));

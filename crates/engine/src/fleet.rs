@@ -7,6 +7,7 @@
 //!
 //! Not here: what the machines decide (`hub/fleet`), and how the bus carries it (`cluster`).
 
+pub(crate) mod approval_form;
 pub(crate) mod carried;
 pub(crate) mod decisions;
 pub(crate) mod desk;
@@ -36,7 +37,11 @@ use crate::plan::ServerPlan;
 
 /// A server as the log names it: where it may run, and a hash of what it is.
 pub(crate) fn placed(plan: &ServerPlan) -> PlacedServer {
-    let definition = format!("{:?}", (&plan.identity, plan.isolation, plan.source.transport()));
+    let mut definition = format!("{:?}", (&plan.identity, plan.isolation, plan.source.transport()));
+    // Replicas that hold by different rules would show different things. Files without it have the hash that they had before there was this.
+    if let Some(approval) = &plan.approval {
+        definition.push_str(&format!("{:?}", approval.policy));
+    }
     PlacedServer {
         name: plan.name.as_str().into(),
         definition: BlobHash::of(definition.as_bytes()),

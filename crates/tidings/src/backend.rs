@@ -45,6 +45,8 @@ pub(crate) struct OwnGateway {
     search: Arc<SearchService>,
     registry: ServerRegistry,
     locks: LockPaths,
+    /// Whether other processes agree on what is decided.
+    is_of_cluster: bool,
 }
 
 impl Backend {
@@ -68,7 +70,9 @@ impl Backend {
         inputs.keeps_first_sight = false;
         let prepared = wiring::prepare(cli, inputs, data.as_ref())?;
         let (search, registry, locks) = (prepared.search(), prepared.registry(), prepared.locks());
-        Ok(Self::Own(OwnGateway { gateway: prepared.start(None, None, None), search, registry, locks }))
+        let is_of_cluster = prepared.is_of_cluster();
+        let gateway = prepared.start(None, None, None);
+        Ok(Self::Own(OwnGateway { gateway, search, registry, locks, is_of_cluster }))
     }
 
     pub(crate) async fn close(self) {
@@ -102,6 +106,11 @@ impl Backend {
     /// Decides about what waits, as the API is told.
     pub(crate) async fn decide(&self, body: &Value) -> Result<Value, CommandFailure> {
         match self {
+            Self::Own(OwnGateway { is_of_cluster: true, .. }) => Err(CommandFailure::Failed(
+                "no replica of the cluster runs here with this data directory, and what is approved is decided by the replicas that run; \
+                 ask at one of them, without --config"
+                    .to_owned(),
+            )),
             Self::Own(OwnGateway { gateway, .. }) => {
                 let decided = tidings_admin::decide(gateway, body).await;
                 decided.map_err(|fault| CommandFailure::Failed(fault.detail))

@@ -4,23 +4,30 @@
 //!
 //! Several processes may have one file. Each change reads it again behind a lock of the folder and writes it whole; each gateway hears of
 //! that from its folder, and takes over what is new.
+//!
+//! Of a replica of a cluster the file is a copy: what the replicas agreed on is written into it. It says what counts before anything was decided
+//! about a server; and when it is changed, what it approves or rejects of that which waits is decided for all.
+
+mod server_keeper;
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use server_keeper::{ServerKeeper, definitions_file};
 use tidings_config::{
     ApprovalSetting, HeldSetting, LockFile, LockFileFault, LockedItem, LockedServer, ServerConfig, TransportConfig,
 };
 use tidings_engine::{
-    ApprovalDecision, ApprovalKeeper, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, ApprovalVerdict,
-    Approvals, Gateway, HeldView, KeepFault, KeepOccasion, Origin, SCREENED,
+    ApprovalChoice, ApprovalDecision, ApprovalMode, ApprovalPlan, ApprovalPolicy, ApprovalRecord, ApprovalVerdict,
+    Approvals, DecisionRefusal, Gateway, HeldView, Origin, SCREENED,
 };
 use tidings_folder_events::FileBell;
 use tidings_proto::{ListKind, LocalName};
@@ -28,8 +35,6 @@ use tidings_sync::Lock;
 use tidings_wire::{ByteSpan, Digest, digest, hex};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-
-use crate::data;
 
 /// The name of the file.
 pub(crate) const NAME: &str = "tidings.lock";
@@ -45,6 +50,8 @@ pub(crate) struct LockFiles {
     data: Option<PathBuf>,
     /// Whether what is trusted at first sight is written. A gateway for one command leaves that to one that stays.
     keeps_first_sight: bool,
+    /// Whether replicas agree on what counts.
+    shared: AtomicBool,
     /// By file and server. A server that is configured anew has the record that it had.
     records: Lock<ServerRecords>,
     /// Rings when there is something to follow: a gateway without approvals looks at no file.
@@ -68,9 +75,19 @@ impl LockFiles {
             beside,
             data: data.map(Path::to_owned),
             keeps_first_sight,
+            shared: AtomicBool::new(false),
             records: Lock::default(),
             used: Notify::new(),
         }
+    }
+
+    /// The gateway is a replica; to be said before anything is planned.
+    pub(crate) fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
     }
 
     /// What a server is, in one line of the lock.
@@ -119,7 +136,8 @@ impl LockFiles {
             keeps_first_sight: self.keeps_first_sight,
         });
         let approvals = approvals(locked.as_ref(), keeper.known_definitions().as_ref());
-        let record = Arc::new(ApprovalRecord::new(approvals, Arc::clone(&keeper) as _));
+        let make = if self.is_shared() { ApprovalRecord::shared } else { ApprovalRecord::new };
+        let record = Arc::new(make(approvals, Arc::clone(&keeper) as _));
         records.insert(key, (Arc::clone(&record), keeper));
         self.used.notify_one();
         Ok(Some(ApprovalPlan { policy, record }))
@@ -128,6 +146,8 @@ impl LockFiles {
     /// Takes over what was decided elsewhere, for as long as the gateway runs.
     pub(crate) async fn follow(self: Arc<Self>, gateway: Gateway, stop: CancellationToken) {
         let mut known: HashMap<PathBuf, Option<(SystemTime, u64)>> = HashMap::new();
+        // Files whose word the replicas could not agree on yet.
+        let mut due: BTreeSet<PathBuf> = BTreeSet::new();
         let mut bell = FileBell::new(LOOK);
         loop {
             let awake = async {
@@ -135,6 +155,7 @@ impl LockFiles {
                     () = bell.rung() => {}
                     // There may be a file more to follow.
                     () = self.used.notified() => {}
+                    () = tokio::time::sleep(LOOK), if !due.is_empty() => {}
                 }
             };
             if stop.run_until_cancelled(awake).await.is_none() {
@@ -147,15 +168,63 @@ impl LockFiles {
             for path in files {
                 // Two files of one moment have two numbers: each is renamed into place.
                 let stamp = std::fs::metadata(&path).and_then(|file| Ok((file.modified()?, file.ino()))).ok();
+                let before = known.insert(path.clone(), stamp);
                 // At the first look, too: it may have changed since the start.
-                if known.insert(path.clone(), stamp) != Some(stamp) {
-                    is_new |= self.read_again(&path);
+                let is_changed = before != Some(stamp);
+                if !self.is_shared() {
+                    is_new |= is_changed && self.read_again(&path);
+                // A replica that starts decides nothing: its file may be older than what was agreed on.
+                } else if ((is_changed && before.is_some()) || due.contains(&path)) && self.adopt(&gateway, &path).await
+                {
+                    due.remove(&path);
+                } else if is_changed && before.is_some() {
+                    due.insert(path);
                 }
             }
             if is_new {
                 gateway.screen_again();
             }
         }
+    }
+
+    /// Decides for all replicas what a changed file approves or rejects of that which waits. It takes nothing back: what it says otherwise of what
+    /// was decided may be older. Whether that is done.
+    async fn adopt(&self, gateway: &Gateway, path: &Path) -> bool {
+        let lock = match read(path) {
+            Ok(lock) => lock,
+            Err(reason) => {
+                tracing::warn!("{reason}; nothing is decided by it");
+                return true;
+            }
+        };
+        let records: BTreeSet<String> =
+            self.records.lock().keys().filter(|(of, _)| of == path).map(|(_, server)| server.clone()).collect();
+        let waiting = gateway.approvals();
+        let waiting = waiting.iter().filter(|held| !held.held.rejected && records.contains(&held.server));
+        let mut is_done = true;
+        for held in waiting {
+            let said = approvals(lock.servers.get(&held.server), None);
+            let verdict = if said.approves(&held.held) {
+                ApprovalVerdict::Approve
+            } else if said.rejects(held.held.kind, &held.held.item.key, held.held.item.digest) {
+                ApprovalVerdict::Reject
+            } else {
+                continue;
+            };
+            let choice = ApprovalChoice { id: held.id.clone(), digest: held.held.item.digest };
+            match gateway.decide(&[choice], verdict).await {
+                Ok(_) => {
+                    tracing::info!(server = %held.server, name = %held.held.item.key, ?verdict, "decided by the lock file")
+                }
+                Err(refusal @ (DecisionRefusal::Isolated { .. } | DecisionRefusal::Unanswered { .. })) => {
+                    tracing::warn!(%refusal, path = %path.display(), "what the lock file says is decided when the replicas can agree");
+                    is_done = false;
+                }
+                // Another replica has the same file, and was faster.
+                Err(refusal) => tracing::debug!(%refusal, "nothing is decided by the lock file"),
+            }
+        }
+        is_done
     }
 
     /// The files that something was read of.
@@ -249,10 +318,6 @@ fn kind(text: &str) -> Option<ListKind> {
     SCREENED.into_iter().find(|kind| kind.member() == text)
 }
 
-fn item(decision: &ApprovalDecision) -> LockedItem {
-    LockedItem { kind: decision.kind.member().to_owned(), name: decision.name.to_string() }
-}
-
 /// What the file says of a server, with the definitions that are known.
 fn approvals(locked: Option<&LockedServer>, definitions: Option<&Map<String, Value>>) -> Approvals {
     let Some(locked) = locked else { return Approvals::default() };
@@ -299,79 +364,6 @@ fn identity(server: &ServerConfig, beside: Option<&Path>) -> String {
         }
         TransportConfig::Container(container) => format!("image {}", container.image),
         TransportConfig::Project { dir, .. } => format!("project {}", from_there(dir)),
-    }
-}
-
-/// Where the definitions of a server are kept.
-fn definitions_file(data: &Path, lock: &Path, server: &str) -> PathBuf {
-    let name = json!([lock.display().to_string(), server]).to_string();
-    // One folder holds the definitions of all locks and servers, so both are in the name.
-    let name = blake3::hash(name.as_bytes()).to_hex();
-    data.join("approved").join(format!("{}.json", &name[..32]))
-}
-
-/// Keeps what is decided about one server.
-struct ServerKeeper {
-    path: PathBuf,
-    server: String,
-    /// What the server is now; another when it is configured anew.
-    identity: Lock<String>,
-    definitions: Option<PathBuf>,
-    keeps_first_sight: bool,
-}
-
-impl ServerKeeper {
-    /// Definitions by list and name, as text.
-    fn known_definitions(&self) -> Option<Map<String, Value>> {
-        let text = std::fs::read(self.definitions.as_ref()?).ok()?;
-        serde_json::from_slice(&text).ok()
-    }
-
-    /// The lock alone decides; without these, differences are not shown and an old definition is hidden.
-    fn keep_definitions(&self, decisions: &[ApprovalDecision]) {
-        let Some(path) = &self.definitions else { return };
-        let mut all = self.known_definitions().unwrap_or_default();
-        let approved = decisions.iter().filter(|decision| decision.verdict == ApprovalVerdict::Approve);
-        for (decision, raw) in approved.filter_map(|decision| Some((decision, decision.definition.as_ref()?))) {
-            let list = all.entry(decision.kind.member()).or_insert_with(|| json!({}));
-            list[decision.name.as_str()] = String::from_utf8_lossy(raw).into();
-        }
-        if let Err(error) = data::write_private_whole(path, Value::Object(all).to_string().as_bytes()) {
-            tracing::warn!(server = %self.server, %error, "approved definitions could not be kept");
-        }
-    }
-}
-
-impl ApprovalKeeper for ServerKeeper {
-    fn keep(&self, decisions: &[ApprovalDecision], occasion: KeepOccasion) -> Result<(), KeepFault> {
-        // A command sees servers at one moment, and what it happens to see must not become what is trusted.
-        if occasion != KeepOccasion::Decided && !self.keeps_first_sight {
-            return Ok(());
-        }
-        if occasion != KeepOccasion::Learnt {
-            change(&self.path, |lock| {
-                // Read again behind the lock: another process may have seen the server first, and its word stays.
-                if occasion == KeepOccasion::FirstSight && lock.servers.contains_key(&self.server) {
-                    return;
-                }
-                let server = lock.servers.entry(self.server.clone()).or_default();
-                server.identity = Some(self.identity.lock().clone());
-                for decision in decisions {
-                    let (item, hash) = (item(decision), spelled(decision.digest));
-                    match decision.verdict {
-                        ApprovalVerdict::Approve => {
-                            server.rejected.remove(&item);
-                            server.approved.insert(item, hash);
-                        }
-                        // What was approved before stays so: the rejection is of another definition.
-                        ApprovalVerdict::Reject => drop(server.rejected.insert(item, hash)),
-                    }
-                }
-            })
-            .map_err(|fault| KeepFault(fault.to_string()))?;
-        }
-        self.keep_definitions(decisions);
-        Ok(())
     }
 }
 

@@ -286,6 +286,7 @@ impl PreparedGateway {
         // Only the first, which seals: what clients carry from before it was replaced is not valid any more.
         let secret = cluster.secrets.first().map(String::as_str).unwrap_or_default();
         self.seal_key = SealKey::new(blake3::derive_key("tidings 2026-11 states of a cluster", secret.as_bytes()));
+        self.planner.locks.share();
         self.joins = true;
         Ok(())
     }
@@ -323,6 +324,11 @@ impl PreparedGateway {
     /// The way to change the set of servers.
     pub(crate) fn registry(&self) -> ServerRegistry {
         self.registry.clone()
+    }
+
+    /// Whether its configuration is that of a cluster.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        self.config.cluster.is_some()
     }
 
     /// Where it is kept which definitions are approved.

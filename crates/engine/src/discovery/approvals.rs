@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use tidings_hub::approvals::{ApprovalDecision, ApprovalVerdict, Approvals, DefinitionFinding, HeldItem, examine};
+use tidings_hub::approvals::{
+    ApprovalDecision, ApprovalVerdict, Approvals, DecidedMeanwhile, DefinitionFinding, HeldItem, examine,
+};
 use tidings_hub::catalogue::ServerOffer;
 use tidings_hub::ledger::CommitOccasion;
 use tidings_proto::{ListKind, LocalName};
@@ -12,6 +14,7 @@ use tidings_wire::{Digest, hex};
 
 use crate::client::person_view::ViewOwner;
 use crate::discovery::ListDiscovery;
+use crate::discovery::agreed::AgreedServers;
 use crate::discovery::look::touched;
 use crate::observe::audit::AuditedDecision;
 use crate::observe::journal::{self, JournalOccasion};
@@ -58,6 +61,39 @@ pub enum DecisionRefusal {
         /// The item.
         name: String,
     },
+    /// Another replica decided about it since.
+    #[error(
+        "server \"{server}\": \"{name}\" was {} at another replica meanwhile; look at it again: tidings approvals",
+        words(.decided)
+    )]
+    Meanwhile {
+        /// The server.
+        server: String,
+        /// The item.
+        name: String,
+        /// What was decided.
+        decided: DecidedMeanwhile,
+    },
+    /// The replicas can not agree at the moment.
+    #[error(
+        "{}nothing was decided, because the replicas can not agree at the moment: {reason}; try again, or at another replica",
+        about(.server)
+    )]
+    Isolated {
+        /// The server, where it was about to be decided.
+        server: Option<String>,
+        /// Why.
+        reason: String,
+    },
+    /// It was written, and nobody knows whether it holds.
+    #[error(
+        "server \"{server}\": the bus of the cluster did not answer, so it is not known whether this was decided; `tidings approvals` shows it \
+         once the replica is connected again"
+    )]
+    Unanswered {
+        /// The server.
+        server: String,
+    },
     /// What was decided could not be written down, and so does not count.
     #[error("server \"{server}\": the decision could not be kept: {reason}")]
     NotKept {
@@ -66,6 +102,17 @@ pub enum DecisionRefusal {
         /// Why.
         reason: String,
     },
+}
+
+fn words(decided: &DecidedMeanwhile) -> &'static str {
+    match decided {
+        DecidedMeanwhile::Approved => "approved",
+        DecidedMeanwhile::Rejected => "rejected",
+    }
+}
+
+fn about(server: &Option<String>) -> String {
+    server.as_ref().map_or_else(String::new, |server| format!("server \"{server}\": "))
 }
 
 /// The id of an item of a server, for URLs.
@@ -79,12 +126,8 @@ fn approval_id(server: &str, held: &HeldItem) -> String {
 impl ListDiscovery {
     /// A listing was screened and is committed: what is held is recorded, and what was trusted at first sight is kept.
     pub(crate) fn screened(self: &Arc<Self>, plan: &ServerPlan, news: ScreenNews) {
-        if let Some(journal) = self.journal() {
-            journal::tell_held(journal, &plan.in_journal(), &news.held);
-        }
-        for held in &news.held {
-            let (list, name) = (held.kind.member(), &held.item.key);
-            tracing::warn!(server = %plan.name, list, %name, "held until somebody approves it: tidings approvals");
+        if self.agreed.as_ref().is_none_or(AgreedServers::is_current) {
+            self.tell_held(plan, &news.held);
         }
         let learnt = (!news.screened.learnt.is_empty()).then_some((news.screened.learnt, KeepOccasion::Learnt));
         let first = news.screened.first_sight.map(|all| (all, KeepOccasion::FirstSight));
@@ -97,6 +140,17 @@ impl ListDiscovery {
                     tracing::warn!(server = %name, %reason, "what was seen of it could not be kept");
                 }
             });
+        }
+    }
+
+    /// Records what is held since now, and says so.
+    pub(super) fn tell_held(&self, plan: &ServerPlan, held: &[HeldItem]) {
+        if let Some(journal) = self.journal() {
+            journal::tell_held(journal, &plan.in_journal(), held);
+        }
+        for held in held {
+            let (list, name) = (held.kind.member(), &held.item.key);
+            tracing::warn!(server = %plan.name, list, %name, "held until somebody approves it: tidings approvals");
         }
     }
 
@@ -133,34 +187,48 @@ impl ListDiscovery {
     ) -> Result<Vec<PendingApproval>, DecisionRefusal> {
         // One at a time: what is checked is what is decided about.
         let _turn = self.deciding.lock().await;
+        if let Some(agreed) = &self.agreed {
+            // Of what is read after this everybody has read at least as much.
+            agreed.confirm(None).await?;
+        }
+        let chosen = self.chosen(choices)?;
+        let servers = self.pool.servers();
+        for server in servers.iter().filter(|server| server.plan.approval.is_some()) {
+            let of_it = chosen.iter().filter(|chosen| chosen.server == server.plan.name);
+            let of_it: Vec<&PendingApproval> = of_it.collect();
+            if of_it.is_empty() {
+                continue;
+            }
+            match &self.agreed {
+                None => {
+                    self.decide_for(server, of_it.iter().map(|chosen| chosen.held.decision(verdict)).collect()).await?
+                }
+                Some(agreed) => self.decide_together(agreed, server, &of_it, verdict).await?,
+            }
+            if let Some(audit) = &self.runtime.audit {
+                audit.decision(AuditedDecision::Approval {
+                    approved: matches!(verdict, ApprovalVerdict::Approve),
+                    server: server.plan.name.clone(),
+                    names: of_it.iter().map(|chosen| chosen.held.item.key.to_string()).collect(),
+                });
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// What is held of what was chosen: all of it, exactly as it was seen.
+    pub(super) fn chosen(&self, choices: &[ApprovalChoice]) -> Result<Vec<PendingApproval>, DecisionRefusal> {
         let pending = self.pending();
-        let mut chosen = Vec::new();
-        for choice in choices {
+        let choose = |choice: &ApprovalChoice| {
             let held = pending.iter().find(|pending| pending.id == choice.id);
             let held = held.ok_or_else(|| DecisionRefusal::Unknown(choice.id.clone()))?;
             if held.held.item.digest != choice.digest {
                 let (server, name) = (held.server.clone(), held.held.item.key.to_string());
                 return Err(DecisionRefusal::Changed { server, name });
             }
-            chosen.push(held.clone());
-        }
-        let servers = self.pool.servers();
-        for server in servers.iter().filter(|server| server.plan.approval.is_some()) {
-            let of_it = chosen.iter().filter(|chosen| chosen.server == server.plan.name);
-            let decisions: Vec<ApprovalDecision> = of_it.map(|chosen| chosen.held.decision(verdict)).collect();
-            if !decisions.is_empty() {
-                self.decide_for(server, decisions).await?;
-                if let Some(audit) = &self.runtime.audit {
-                    let of_it = chosen.iter().filter(|chosen| chosen.server == server.plan.name);
-                    audit.decision(AuditedDecision::Approval {
-                        approved: matches!(verdict, ApprovalVerdict::Approve),
-                        server: server.plan.name.clone(),
-                        names: of_it.map(|chosen| chosen.held.item.key.to_string()).collect(),
-                    });
-                }
-            }
-        }
-        Ok(chosen)
+            Ok(held.clone())
+        };
+        choices.iter().map(choose).collect()
     }
 
     async fn decide_for(
@@ -189,7 +257,7 @@ impl ListDiscovery {
     }
 
     /// Commits what clients may see by now of what a server has listed, if that differs.
-    fn show_screened(self: &Arc<Self>, server: &Arc<Server>, approvals: &mut Approvals) {
+    pub(super) fn show_screened(self: &Arc<Self>, server: &Arc<Server>, approvals: &mut Approvals) {
         let Some(plan) = &server.plan.approval else { return };
         let Some(visible) = server.screen.again(plan, approvals) else { return };
         // What they see was screened when it was listed.

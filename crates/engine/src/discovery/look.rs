@@ -14,6 +14,7 @@ use tidings_upstream::{LinkError, ServerHello};
 
 use crate::discovery::ListDiscovery;
 use crate::discovery::lister::{LIST_BUDGET, Lister};
+use crate::fleet::FleetSeat;
 use crate::fleet::desk::OfferOutcome;
 use crate::fleet::offer_form;
 use crate::links::link_watch::trouble_of;
@@ -72,6 +73,13 @@ impl Server {
                     return Err(LinkError::Protocol("lists what is no JSON".into()));
                 };
                 let epoch = OwnerEpoch(self.tenure.epoch.load(Ordering::Relaxed));
+                // First what it brings to what is approved: every replica shows the listing by that.
+                if !discovery
+                    .agree_before(self, lists, || fleet.seat_of(&self.plan.name) == FleetSeat::Here(epoch))
+                    .await
+                {
+                    return Ok(());
+                }
                 match fleet.offer(&self.plan.name, epoch, record, content).await {
                     // All replicas have it, this one too: it only has to count as ready.
                     OfferOutcome::Same | OfferOutcome::Committed => {}

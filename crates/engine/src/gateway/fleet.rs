@@ -40,7 +40,18 @@ impl Gateway {
         let servers = self.0.pool.servers();
         let plan = servers.iter().filter(placed).map(|server| crate::fleet::placed(&server.plan));
         let effects = Arc::new(EngineEffects(Arc::downgrade(&self.0)));
-        desk.tasks.spawn(driver::start::run(Arc::clone(desk), effects, plan.collect()));
+        let discovery = &self.0.lifecycle.discovery;
+        self.0.runtime.spawn(Arc::clone(discovery).begin_agreed());
+        self.0.runtime.spawn(Arc::clone(discovery).write_agreed());
+        let (plan, discovery, desk_of_driver) = (plan.collect(), Arc::downgrade(discovery), Arc::clone(desk));
+        desk.tasks.spawn(async move {
+            // Before anything is read: what waits for decisions must not be shown without them.
+            let followed = discovery.upgrade();
+            if let Some(discovery) = followed {
+                discovery.follow_agreed().await;
+            }
+            driver::start::run(desk_of_driver, effects, plan).await;
+        });
     }
 
     pub(super) fn has_joined_fleet(&self) -> bool {

@@ -69,7 +69,7 @@ impl OfferScreen {
         offer: &mut ServerOffer,
         listed_for: ListedFor,
     ) -> ScreenNews {
-        let mut screened = approvals.screen(plan.policy, &offer.lists);
+        let mut screened = plan.screen(approvals, &offer.lists);
         let listed = std::mem::replace(&mut offer.lists, std::mem::take(&mut screened.visible));
         let mut seen = self.lock();
         let held = seen.note(&screened.held, listed_for);
@@ -82,7 +82,7 @@ impl OfferScreen {
     /// What clients may see of the last listing by what is decided now. `None` where there was none.
     pub(crate) fn again(&self, plan: &ApprovalPlan, approvals: &mut Approvals) -> Option<[OfferList; 4]> {
         let lists = self.lists()?;
-        let screened = approvals.screen(plan.policy, &lists);
+        let screened = plan.screen(approvals, &lists);
         let mut seen = self.lock();
         seen.note(&screened.held, ListedFor::Everybody);
         let (held, rejects) =

@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use tidings_hub::catalogue::OfferList;
 use tidings_hub::fleet::OwnerEpoch;
 use tidings_hub::fleet::entry::RegistryStep;
 use tokio_util::sync::CancellationToken;
 
 use super::transaction::{First, Transaction};
 use super::{ChangeError, OfferReview, Operation, decision};
+use crate::discovery::agreed::ParkedOffer;
 use crate::fleet::offer_form::{self, OfferContent};
 use crate::fleet::set_change::{self, KeptStep, LoggedChange, SetGate, SetOutcome, WrittenChange};
 use crate::fleet::{FleetDesk, placed};
 use crate::lifecycle::ServerLifecycle;
 use crate::lifecycle::change::AgreedChange;
 use crate::observe::status::Origin;
+use crate::plan::ServerPlan;
 
 /// How often a change is looked at again because others changed something else meanwhile.
 const ATTEMPTS: usize = 32;
@@ -76,6 +79,10 @@ impl ServerLifecycle {
             }
             transaction.check_again()?;
             agreed.check().await?;
+            // Before the servers are there: what is trusted at first sight is shown with them.
+            for (plan, lists) in transaction.listed() {
+                self.discovery.agree_on_listing(plan, lists).await.map_err(ChangeError::Isolated)?;
+            }
             let change = WrittenChange { version, steps: steps.clone(), contents: contents.clone() };
             match fleet.change_set(change).await {
                 SetOutcome::Committed(gate) => return Ok(gate),
@@ -124,8 +131,10 @@ impl ServerLifecycle {
         for arrival in &mut transaction.arrivals {
             arrival.is_followed = true;
             if let Some(OfferContent { hello, lists }) = offers.remove(&arrival.server.plan.name) {
-                let offer = arrival.server.offer_of(&hello, lists);
-                arrival.first = First::Logged(Box::new((offer, Arc::new(hello))));
+                let offer = ParkedOffer { offer: arrival.server.offer_of(&hello, lists), hello: Arc::new(hello) };
+                if let Some(ParkedOffer { offer, hello }) = self.discovery.park(&arrival.server.plan, offer) {
+                    arrival.first = First::Logged(Box::new((offer, hello)));
+                }
             }
         }
         settle.await;
@@ -146,6 +155,14 @@ impl Transaction<'_> {
     /// What comes is there since this epoch: who ran a former one of its name has nothing to do with it.
     fn begins(&self, since: OwnerEpoch) {
         self.arrivals.iter().for_each(|arrival| arrival.server.tenure.since.store(since.0, Ordering::Relaxed));
+    }
+
+    /// What comes and has listed.
+    fn listed(&self) -> impl Iterator<Item = (&ServerPlan, &[OfferList; 4])> {
+        self.arrivals.iter().filter_map(|arrival| match &arrival.first {
+            First::Ready(ready) => Some((&arrival.server.plan, &ready.offer.lists)),
+            _ => None,
+        })
     }
 
     /// The change as it is written, with what is kept of it.

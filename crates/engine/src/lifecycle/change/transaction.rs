@@ -244,20 +244,21 @@ impl<'g> Transaction<'g> {
         // Whoever reads a name in the new catalogue finds its server, and in the old one, too.
         let before = lifecycle.pool.servers();
         lifecycle.pool.set_servers(before.with(&put, &[]));
+        put.iter().for_each(|server| lifecycle.discovery.bring_agreed(&server.plan));
         let records: Vec<_> =
             put.iter().map(|server| server.plan.approval.as_ref().map(|plan| Arc::clone(&plan.record))).collect();
         // Until the commit: no decision comes between what is screened and what is shown.
         let mut deciding: Vec<_> = records.iter().map(|record| record.as_ref().map(|record| record.lock())).collect();
         let mut news = Vec::new();
         for (arrival, approvals) in self.arrivals.iter_mut().zip(&mut deciding) {
-            if let (First::Ready(ready), Some(plan), Some(approvals)) =
-                (&mut arrival.first, &arrival.server.plan.approval, approvals)
-            {
-                let screen = &arrival.server.screen;
-                news.push((
-                    Arc::clone(&arrival.server),
-                    screen.take(plan, approvals, &mut ready.offer, ListedFor::Everybody),
-                ));
+            let offer = match &mut arrival.first {
+                First::Ready(ready) => &mut ready.offer,
+                First::Logged(logged) => &mut logged.0,
+                First::UnderWay | First::Failed(_) => continue,
+            };
+            if let (Some(plan), Some(approvals)) = (&arrival.server.plan.approval, approvals) {
+                let taken = arrival.server.screen.take(plan, approvals, offer, ListedFor::Everybody);
+                news.push((Arc::clone(&arrival.server), taken));
             }
         }
         let changes = self.differences(&lifecycle.catalogue.current());
@@ -306,6 +307,7 @@ impl<'g> Transaction<'g> {
                 // Nothing is started for it here, unless it turns out that this replica runs it.
                 lifecycle.runtime.spawn(Arc::clone(lifecycle).run(Arc::clone(&arrival.server), None));
             }
+            lifecycle.discovery.unpark(&arrival.server);
             if let Some(task) = arrival.task {
                 // The task may have ended with the gateway; then nobody needs to be admitted.
                 let _ = task.admission.send(());
