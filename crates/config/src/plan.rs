@@ -38,7 +38,7 @@ use profile::ClientSettings;
 use quotas::QuotaSettings;
 use registry::RegistrySettings;
 use search::SearchSettings;
-use server::{ApprovalSetting, ServerConfig};
+use server::ServerConfig;
 use telemetry::TelemetrySettings;
 use vault::VaultKey;
 
@@ -109,12 +109,8 @@ impl Config {
                 add(key_path("watch", &watch.id), UnrunnablePart::WatchInCluster);
             }
             for server in self.servers.iter().filter(|server| server.enabled) {
-                let key = key_path("servers", &server.name);
-                if server.approve != ApprovalSetting::Auto {
-                    add(key, UnrunnablePart::ApprovalInCluster);
-                // `else`: one notice for each server is enough to refuse it.
-                } else if matches!(server.auth, LoginSetting::As(_)) {
-                    add(key, UnrunnablePart::LoginInCluster);
+                if matches!(server.auth, LoginSetting::As(_)) {
+                    add(key_path("servers", &server.name), UnrunnablePart::LoginInCluster);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tidings_config::{ApprovalSetting, LoginSetting, ServerConfig};
+use tidings_config::{LoginSetting, ServerConfig};
 use tidings_engine::{AgreedChange, ChangeError, KeptStep, LoggedChange, Operation, SetFollower};
 use tokio_util::sync::CancellationToken;
 
@@ -77,14 +77,11 @@ impl ServerRegistry {
         if self.0.first.cluster.is_none() || !server.enabled {
             return Ok(());
         }
-        let reason = if server.approve != ApprovalSetting::Auto {
-            "replicas of a cluster do not share approvals yet; leave `approve` out"
-        } else if matches!(server.auth, LoginSetting::As(_)) {
-            "replicas of a cluster do not share logins yet; leave `auth` out"
-        } else {
+        if !matches!(server.auth, LoginSetting::As(_)) {
             return Ok(());
-        };
-        Err(RegistryRefusal::Unsupported { name: server.name.clone(), reason: reason.to_owned() })
+        }
+        let reason = "replicas of a cluster do not share logins yet; leave `auth` out".to_owned();
+        Err(RegistryRefusal::Unsupported { name: server.name.clone(), reason })
     }
 
     /// Carries out a change at all replicas.

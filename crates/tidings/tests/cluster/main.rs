@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod approvals;
 mod forwarding;
 mod isolation;
 mod lists;
@@ -54,22 +55,27 @@ impl Fleet {
         let starting = names[..count].iter().map(|name| replica(&nats, name, servers));
         let replicas = futures_util::future::join_all(starting).await;
         let fleet = Self { nats, replicas };
+        fleet.settle(&servers.iter().map(|(name, _)| *name).collect::<Vec<_>>()).await;
+        Some(fleet)
+    }
+
+    /// Waits until all know each other and every server has an owner.
+    async fn settle(&self, servers: &[&str]) {
+        let count = self.replicas.len();
         for place in 0..count {
-            fleet
-                .wait(place, "all are there", |cluster| {
-                    let replicas = cluster["replicas"].as_array().unwrap();
-                    let owned: usize = replicas.iter().map(|one| one["servers"].as_array().unwrap().len()).sum();
-                    let connected = replicas.iter().filter(|one| one["state"] == "connected").count();
-                    // Nobody knows what one that is killed answered after its last beat, and so all would be told once more of what came later.
-                    let applied = replicas.iter().all(|one| one["applied"] == cluster["head"]);
-                    connected == count && owned == servers.len() && applied
-                })
-                .await;
-            for (name, _) in servers {
-                fleet.replicas[place].wait_server(name, "ready", |server| server["state"] == "ready").await;
+            self.wait(place, "all are there", |cluster| {
+                let replicas = cluster["replicas"].as_array().unwrap();
+                let owned: usize = replicas.iter().map(|one| one["servers"].as_array().unwrap().len()).sum();
+                let connected = replicas.iter().filter(|one| one["state"] == "connected").count();
+                // Nobody knows what one that is killed answered after its last beat, and so all would be told once more of what came later.
+                let applied = replicas.iter().all(|one| one["applied"] == cluster["head"]);
+                connected == count && owned == servers.len() && applied
+            })
+            .await;
+            for name in servers {
+                self.replicas[place].wait_server(name, "ready", |server| server["state"] == "ready").await;
             }
         }
-        Some(fleet)
     }
 
     /// The cluster as a replica sees it.
