@@ -1,10 +1,13 @@
 //! From the configuration's plan to the engine's. The only place that knows both; it decides nothing that one of them could.
 
 mod containers;
+mod engine_settings;
 mod logins;
 mod projects;
 mod registry_tools;
 mod sandboxes;
+mod server_plans;
+mod tool_search;
 mod unready;
 mod watches;
 
@@ -12,33 +15,24 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
-use tidings_config::{ClusterSettings, ClusterTls, Config, ExposeSetting, LoginSetting, ServerConfig, TransportConfig};
+use tidings_builtin::{LoginTools, NoticeServer, SearchService, SearchTables, SearchTools};
+use tidings_config::{Config, ExposeSetting};
 use tidings_engine::{
-    AccessPolicy, AuditTrail, CallTimes, FleetSettings, Gateway, GatewayStart, Isolation, Journal, LimitDesk,
-    ListAnnouncements, ListPages, Names, NatsAccess, NatsTls, NoticePace, Origin, OwnLinkLimits, ParkLimits, Principal,
-    RefreshPace, SealKey, ServerPlacement, ServerPlan, Settings, Source, TelemetrySink, WaitLimits,
+    AccessPolicy, AuditTrail, Gateway, GatewayStart, Isolation, Journal, LimitDesk, Origin, Principal, SealKey,
+    ServerPlan, Settings, Source, TelemetrySink,
 };
-
-use tidings_builtin::{
-    EndpointSettings, LoginTools, NoticeServer, SearchService, SearchSettings, SearchTables, SearchTools,
-};
-use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry, WatchFault, WatchServerPlan};
+use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry};
 use tidings_login::{Logins, PersonMoved, ServerReconnect};
 use tidings_outbound_hooks::OutboundHooks;
+use tidings_proto::Era;
 use tidings_proto::gateway_path::GatewayPath;
-use tidings_proto::{Era, FieldView, Revision};
-use tidings_search::SearchModel;
 use tidings_server_catalog::LocalCatalogue;
-use tidings_store::{HookTable, RegistryTable, ServerTable, Store, UseTable, VectorTable};
+use tidings_store::{HookTable, RegistryTable, ServerTable};
 use tidings_telemetry::Telemetry;
-use tidings_upstream::{
-    EraChoice, HttpSpec, InheritEnv, LinkConnector, NetworkReach, ProcessLauncher, ServerSpec, SharedCredential,
-    StdioSpec, TransportSpec,
-};
+use tidings_upstream::{LinkConnector, ProcessLauncher};
 use tidings_watch::WebhookSet;
 
 use crate::access::AccessControl;
@@ -47,14 +41,14 @@ use crate::data::DataDir;
 use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::lock_files::{LockFiles, LockPaths};
-use crate::{access, client_profiles, item_limits, policy, secret};
+use crate::{access, client_profiles, item_limits, secret};
 pub(crate) use logins::open as open_logins;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
-use unready::ServerFault;
+pub(crate) use server_plans::inherit_env;
+use server_plans::{EnginePlans, built_in};
+pub(crate) use tool_search::{search_service, search_tables};
 
-/// Scripts have clocks of their own, which say more when they end a call; the gateway's must not be first.
-const SCRIPTS: Duration = Duration::from_secs(60 * 60);
 /// The most that clients of a project may ask for at once.
 const LONGEST_PAGE: usize = 200;
 
@@ -395,12 +389,12 @@ impl PreparedGateway {
         let on_stdio = only_client.is_some();
         let (registry, connector) = (self.registry.clone(), self.connector.clone());
         plans.extend(registry_tools::plan(&self.config, self.entries, registry, connector, on_stdio));
-        let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..settings(&self.config) };
+        let mut settings = Settings { path: self.path, seal_key: self.seal_key, ..engine_settings::of(&self.config) };
         settings.pages.longest_bound = self.longest_bound_page;
         let (connector, policy, limits) = (self.connector, self.policy, self.planner.limits.clone());
         let telemetry = self.telemetry;
         // One client on stdio, or a command, has no replicas.
-        let fleet = self.config.cluster.as_ref().filter(|_| self.joins).map(fleet_settings);
+        let fleet = self.config.cluster.as_ref().filter(|_| self.joins).map(engine_settings::of_cluster);
         let gateway = Gateway::start(GatewayStart {
             settings,
             plans,
@@ -444,127 +438,6 @@ impl PreparedGateway {
     }
 }
 
-fn fleet_settings(cluster: &ClusterSettings) -> FleetSettings {
-    FleetSettings {
-        nats: cluster.nats.clone(),
-        name: cluster.name.clone(),
-        secrets: cluster.secrets.iter().map(|secret| secret.clone().into_bytes()).collect(),
-        replica: cluster.replica.clone(),
-        copies: cluster.copies,
-        labels: cluster.labels.clone(),
-        access: NatsAccess {
-            credentials: cluster.credentials.clone(),
-            tls: cluster.tls.clone().map(|ClusterTls { ca, certificate }| NatsTls { ca, certificate }),
-        },
-    }
-}
-
-/// Makes the engine's plans.
-struct EnginePlans {
-    expose: ExposeSetting,
-    watches: Arc<watches::WatchWiring>,
-    /// Whether the engine has the server of the watches.
-    watching: Arc<AtomicBool>,
-    projects: Arc<ProjectServers>,
-    listeners: Vec<SocketAddr>,
-    /// What commands see of our environment when their server does not say.
-    inherit_env: tidings_config::InheritEnv,
-    /// Where it is kept which definitions are approved.
-    locks: Arc<LockFiles>,
-    logins: Option<Logins>,
-    /// Where commands in a sandbox have their folders.
-    data: PathBuf,
-    access: Option<AccessControl>,
-    /// How often people may use what, where that is limited.
-    limits: Option<Arc<LimitDesk>>,
-    notify: Option<OutboundHooks>,
-}
-
-impl EnginePlans {
-    /// Who is told of changes by a configuration, or what is wrong with it. Nothing happens before it is called.
-    fn told(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
-        let Some(hooks) = self.notify.clone() else { return Ok(Box::new(|| {})) };
-        let next = hooks.prepare(&config.notify, &|url| unready::is_own_url(url, &self.listeners));
-        let next = next.map_err(|fault| WatchFault(fault.to_string()))?;
-        Ok(Box::new(move || hooks.apply(next)))
-    }
-
-    /// The server of the watches.
-    fn watch_plan(&self) -> ServerPlan {
-        built_in("watch", Source::Local(Arc::new(self.watches.server.clone())), self.expose)
-    }
-}
-
-impl ServerPlanner for EnginePlans {
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan {
-        self.plan(server, origin)
-    }
-
-    fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault> {
-        let next = self.watches.prepare(config).map_err(|failure| WatchFault(failure.to_string()))?;
-        let watches = Arc::clone(&self.watches);
-        // Relaxed is enough: readings of the file, the only ones who look, are kept apart by a lock of the registry.
-        if !self.watching.load(Ordering::Relaxed) {
-            // Nobody sees it before it is committed, and then it is to be seen whole.
-            self.watches.show(&next);
-            let watching = Arc::clone(&self.watching);
-            let committed = Box::new(move || {
-                watching.store(true, Ordering::Relaxed);
-                watches.open(next);
-            });
-            return Ok(WatchServerPlan { plan: Some(self.watch_plan()), committed });
-        }
-        Ok(WatchServerPlan { plan: None, committed: Box::new(move || watches.apply(next)) })
-    }
-
-    fn policy(&self, config: &Config) -> Result<Option<Arc<AccessPolicy>>, WatchFault> {
-        let policy = policy::of(config).map_err(WatchFault)?;
-        policy::warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(policy)
-    }
-
-    fn access(&self, config: &Config) -> Result<Box<dyn FnOnce() + Send>, WatchFault> {
-        let limits = item_limits::of(config).map_err(WatchFault)?;
-        let access = self.access.as_ref().map(|access| access.prepare(config)).transpose()?;
-        let (desk, told) = (self.limits.clone(), self.told(config)?);
-        Ok(Box::new(move || {
-            told();
-            if let Some(access) = access {
-                access();
-            }
-            // That there are limits at all is decided at the start; a file that loses them has none.
-            if let Some(desk) = desk {
-                desk.change(limits.unwrap_or_default());
-            }
-        }))
-    }
-}
-
-/// The search that the configuration asks for. A model that can not be read is an error at the start: without it tools would
-/// be found worse, and nobody would know why.
-pub(crate) fn search_service(config: &Config, tables: SearchTables) -> Result<SearchService, CommandFailure> {
-    let settings = &config.search;
-    let model = settings.model.as_deref().map(open_model).transpose()?;
-    let endpoint = settings
-        .embeddings
-        .clone()
-        .map(|tidings_config::EmbeddingsSettings { url, model, key }| EndpointSettings { url, model, key });
-    let settings = SearchSettings { model, endpoint, learn: settings.learn };
-    SearchService::new(settings, tables).map_err(CommandFailure::failed)
-}
-
-/// What the search of tools keeps in a store.
-pub(crate) fn search_tables(store: &Store) -> SearchTables {
-    SearchTables { uses: UseTable::new(store), vectors: VectorTable::new(store) }
-}
-
-/// The model of `[search]`.
-fn open_model(directory: &Path) -> Result<SearchModel, CommandFailure> {
-    SearchModel::open(directory).map_err(|error| {
-        CommandFailure::Failed(format!("[search] model: {error}\n`tidings search model` says how to get one"))
-    })
-}
-
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), CommandFailure> {
     watches::WatchWiring::new(HookTable::default(), config.cluster.is_some()).prepare(config).map(drop)
@@ -578,191 +451,4 @@ pub(crate) fn try_catalogue(config: &Config) -> Result<(), CommandFailure> {
 /// Whether all projects can be opened.
 pub(crate) fn try_projects(config: &Config) -> Result<(), CommandFailure> {
     projects::homes(config).map(drop)
-}
-
-fn settings(config: &Config) -> Settings {
-    let (gateway, notifications) = (&config.gateway, &config.notifications);
-    Settings {
-        waits: WaitLimits {
-            start: gateway.start_wait,
-            added: gateway.start_timeout,
-            silence: gateway.timeout,
-            call: gateway.max_timeout,
-        },
-        pages: ListPages { size: gateway.page_size, longest_bound: None },
-        view: match gateway.view {
-            tidings_config::ViewSetting::Strict => FieldView::Strict,
-            tidings_config::ViewSetting::Pass => FieldView::Pass,
-        },
-        names: match gateway.names {
-            tidings_config::NamingSetting::Auto => Names::Auto,
-            tidings_config::NamingSetting::Prefix => Names::Prefix,
-            tidings_config::NamingSetting::None => Names::None,
-        },
-        list_pace: RefreshPace { quiet: notifications.list_quiet, max_wait: notifications.list_max_wait },
-        resource_pace: NoticePace { quiet: notifications.resource_quiet, max_wait: notifications.resource_max_wait },
-        poll_interval: notifications.poll_interval,
-        announcements: ListAnnouncements {
-            initially: notifications.initial == tidings_config::InitialTriplet::Once,
-            // None is lost here: the configuration refuses what is no revision.
-            silent: notifications.suppress.iter().filter_map(|text| Revision::parse(text)).collect(),
-            hints: gateway.hint,
-        },
-        clients: client_profiles::of(config),
-        own_links: OwnLinkLimits {
-            per_owner: gateway.session_links_per_client,
-            total: gateway.session_links,
-            idle: gateway.session_link_idle,
-            ..OwnLinkLimits::default()
-        },
-        limits: Default::default(),
-        parks: ParkLimits { ttl: gateway.input_wait, ..ParkLimits::default() },
-        seal_key: SealKey::default(),
-        version: env!("CARGO_PKG_VERSION"),
-        path: GatewayPath::default(),
-    }
-}
-
-impl EnginePlans {
-    /// What to run for a server, also where that is only the reason why it can not be run.
-    fn plan(&self, server: &ServerConfig, origin: Origin) -> ServerPlan {
-        // Where it can not be known what is approved, nothing is shown.
-        let (approval, unknown) = match self.locks.plan(server, origin) {
-            Ok(approval) => (approval, None),
-            Err(fault) => (None, Some(ServerFault::Approvals(fault))),
-        };
-        let source = match server.problem.clone().map(ServerFault::Configuration).or(unknown) {
-            // Listed with its reason and never started: the user sees why it is missing.
-            Some(fault) => unready::refused(word(&server.transport), fault),
-            None => self.source(server, origin),
-        };
-        let is_project = matches!(server.transport, TransportConfig::Project { .. });
-        let filter = server.tools.clone();
-        ServerPlan {
-            source,
-            origin,
-            name: server.name.clone(),
-            name_prefix: server.name_prefix(),
-            uri_prefix: server.uri_prefix(),
-            transparent_uris: server.uris == tidings_config::UriMode::Transparent,
-            isolation: match server.isolation {
-                tidings_config::IsolationSetting::Auto => Isolation::Auto,
-                tidings_config::IsolationSetting::Session => Isolation::Session,
-                tidings_config::IsolationSetting::Principal => Isolation::Principal,
-            },
-            // Scripts have a clock of their own, which tells why it ended one; the gateway's must not be first.
-            call_times: CallTimes {
-                silence: server.timeout.or(is_project.then_some(SCRIPTS)),
-                call: server.max_timeout,
-            },
-            poll_interval: server.poll_interval,
-            listed: self.expose != ExposeSetting::Search,
-            permits: Arc::new(move |name| filter.permits(name.as_str())),
-            trusts_annotations: server.trusts_annotations,
-            approval,
-            identity: Some(self.locks.identity(server)),
-            placement: ServerPlacement { labels: server.placement.clone(), stops_alone: server.stops_alone },
-        }
-    }
-
-    /// How a server is reached that can be run.
-    fn source(&self, server: &ServerConfig, origin: Origin) -> Source {
-        // Somebody wrote the file by hand; what is added at run time may come from a model that was told to.
-        let reach = match server.private.unwrap_or(origin == Origin::File) {
-            true => NetworkReach::Anywhere,
-            false => NetworkReach::Declared,
-        };
-        let remote =
-            |transport| Source::Remote(ServerSpec { name: server.name.clone(), transport, era: era(server.era) });
-        match &server.transport {
-            TransportConfig::Stdio { command, args, env, cwd } => {
-                let (program, args, env) = (command.clone(), args.clone(), env.clone());
-                let inherit_env = inherit_env(server.inherit_env.as_ref().unwrap_or(&self.inherit_env));
-                let sandbox = sandboxes::of(server, &self.data).map(Box::new);
-                remote(TransportSpec::Stdio(StdioSpec { program, args, env, cwd: cwd.clone(), inherit_env, sandbox }))
-            }
-            // It would call itself until all connections are used up.
-            transport @ (TransportConfig::Http { url, .. } | TransportConfig::Sse { url, .. })
-                if unready::is_own_url(url, &self.listeners) =>
-            {
-                unready::refused(word(transport), ServerFault::OwnAddress { url: url.clone() })
-            }
-            TransportConfig::Http { url, headers } => {
-                let credential = self.credential(server, url, headers);
-                remote(TransportSpec::Http(HttpSpec { url: url.clone(), headers: headers.clone(), reach, credential }))
-            }
-            TransportConfig::Sse { url, headers } => {
-                let credential = self.credential(server, url, headers);
-                remote(TransportSpec::Sse(HttpSpec { url: url.clone(), headers: headers.clone(), reach, credential }))
-            }
-            TransportConfig::Container(container) => remote(TransportSpec::Container(container.clone())),
-            TransportConfig::Project { dir, env } => self.projects.source(dir, env),
-        }
-    }
-}
-
-impl EnginePlans {
-    /// Who logs in to a server, unless it is given a header for that.
-    fn credential(&self, server: &ServerConfig, url: &str, headers: &[(String, String)]) -> Option<SharedCredential> {
-        let logins = self.logins.as_ref()?;
-        let settings = match &server.auth {
-            LoginSetting::Off => return None,
-            // The user's own header says who logs in; a token in its place would not be theirs.
-            LoginSetting::Auto if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) => {
-                return None;
-            }
-            LoginSetting::Auto => None,
-            LoginSetting::As(config) => Some((**config).clone()),
-        };
-        logins.credential(&server.name, url, settings)
-    }
-}
-
-/// How a server would be reached.
-fn word(transport: &TransportConfig) -> &'static str {
-    match transport {
-        TransportConfig::Stdio { .. } => "stdio",
-        TransportConfig::Http { .. } => "http",
-        TransportConfig::Sse { .. } => "sse",
-        TransportConfig::Container(_) => "container",
-        TransportConfig::Project { .. } => "project",
-    }
-}
-
-/// What a command sees of our environment.
-pub(crate) fn inherit_env(inherited: &tidings_config::InheritEnv) -> InheritEnv {
-    match inherited {
-        tidings_config::InheritEnv::All => InheritEnv::All,
-        tidings_config::InheritEnv::Names(names) => InheritEnv::Names(names.clone()),
-    }
-}
-
-fn era(choice: tidings_config::EraSetting) -> EraChoice {
-    match choice {
-        tidings_config::EraSetting::Auto => EraChoice::Auto,
-        tidings_config::EraSetting::Modern => EraChoice::Modern,
-        tidings_config::EraSetting::Legacy => EraChoice::Legacy,
-    }
-}
-
-/// A part of the program that is a server like any other.
-fn built_in(name: &str, source: Source, expose: ExposeSetting) -> ServerPlan {
-    ServerPlan {
-        source,
-        origin: Origin::BuiltIn,
-        name: name.into(),
-        name_prefix: name.into(),
-        uri_prefix: name.into(),
-        // The configuration names the URIs of watches, and clients have to find them by these names.
-        transparent_uris: true,
-        isolation: Isolation::Auto,
-        call_times: CallTimes::default(),
-        poll_interval: None,
-        listed: expose != ExposeSetting::Search,
-        permits: Arc::new(|_| true),
-        trusts_annotations: false,
-        approval: None,
-        identity: None,
-        placement: ServerPlacement::default(),
-    }
 }
