@@ -118,6 +118,15 @@ async fn read(decisions: &FleetDecisions, subject: &str) -> Option<Decided> {
     decisions.read(KIND, subject).await.unwrap()
 }
 
+async fn shown(gateway: &Gateway, state: ReplicaState) {
+    tidings_testkit::within(&format!("it is shown as {state:?}"), async {
+        while gateway.fleet().unwrap().replicas[0].state != state {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
 fn decided(n: u64, value: &str) -> Decided {
     Decided { n, value: Bytes::copy_from_slice(value.as_bytes()) }
 }
@@ -205,13 +214,10 @@ async fn a_replica_that_is_cut_off_decides_nothing() {
     let Some(nats) = NatsServer::start() else { return };
     let (one, here) = replica(&nats, "a");
     first(&here, "x", "1").await;
+    // What is shown follows with the next beat; until then it is shown as it was before the first.
+    shown(&one, ReplicaState::Connected).await;
     nats.pause();
-    tidings_testkit::within("it notices", async {
-        while one.fleet().unwrap().replicas[0].state != ReplicaState::Isolated {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    shown(&one, ReplicaState::Isolated).await;
     assert!(matches!(write(&here, "x", DecisionBase::Any, "2").await, DecisionOutcome::Refused(_)));
     assert_eq!(here.read(KIND, "x").await, Ok(Some(decided(1, "1"))), "what it knows is still read");
     nats.resume();
