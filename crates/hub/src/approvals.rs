@@ -150,21 +150,30 @@ impl Approvals {
         match verdict {
             ApprovalVerdict::Approve => {
                 self.rejected.remove(&(kind, name.clone()));
-                let approved = ApprovedItem { digest, definition };
-                match self.approved[kind as usize].entry(name) {
-                    Entry::Occupied(mut known) => {
-                        // What comes from the store may be the hash alone; the definition that was seen since is not
-                        // lost for it.
-                        let keeps = known.get().digest == digest && approved.definition.is_none();
-                        if !keeps {
-                            known.insert(approved);
-                        }
-                    }
-                    Entry::Vacant(free) => drop(free.insert(approved)),
-                }
+                self.approve(kind, name, ApprovedItem { digest, definition });
             }
             // What was approved under this name before stays approved: the server may go back to it.
             ApprovalVerdict::Reject => drop(self.rejected.insert((kind, name), digest)),
+        }
+    }
+
+    fn approve(&mut self, kind: ListKind, name: LocalName, approved: ApprovedItem) {
+        match self.approved[kind as usize].entry(name) {
+            Entry::Occupied(mut known) => {
+                // What comes from the store may be the hash alone; the definition that was seen since is not lost for it.
+                let keeps = known.get().digest == approved.digest && approved.definition.is_none();
+                if !keeps {
+                    known.insert(approved);
+                }
+            }
+            Entry::Vacant(free) => drop(free.insert(approved)),
+        }
+    }
+
+    /// Takes over what a listing showed. Nobody decided by that, so what somebody rejected under these names stays rejected.
+    fn take_over(&mut self, shown: &[ApprovalDecision]) {
+        for ApprovalDecision { kind, name, digest, definition, .. } in shown.iter().cloned() {
+            self.approve(kind, name, ApprovedItem { digest, definition });
         }
     }
 
@@ -206,11 +215,11 @@ impl Approvals {
     pub fn screen(&mut self, policy: ApprovalPolicy, lists: &[OfferList; 4]) -> Screened {
         let first_sight = self.first_sight(policy, lists);
         if let Some(trusted) = &first_sight {
-            trusted.iter().cloned().for_each(|decision| self.decide(decision));
+            self.take_over(trusted);
             self.seen = true;
         }
         let learnt = self.unlearnt(policy, lists);
-        learnt.iter().cloned().for_each(|decision| self.decide(decision));
+        self.take_over(&learnt);
         Screened { first_sight, learnt, ..self.judge(policy, lists) }
     }
 
