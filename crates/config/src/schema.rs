@@ -279,25 +279,25 @@ enum ViewSchema {
 #[schemars(deny_unknown_fields)]
 #[schemars(rename = "Notifications")]
 struct NotificationsSchema {
-    /// Whether a fresh legacy session gets the list_changed triplet.
+    /// Whether a fresh legacy session is told once that tools, prompts and resources changed, so that it lists them again.
     #[schemars(extend("default" = "once"))]
     initial: Option<InitialSchema>,
-    /// Protocol revisions that get no list_changed.
+    /// Protocol revisions whose clients are told of no changed list.
     #[schemars(extend("default" = ["2025-03-26"]))]
     suppress: Option<Vec<RevisionSchema>>,
     /// How long lists have to be quiet before a change is announced; 0 is allowed.
     #[schemars(extend("default" = "250ms"))]
     list_quiet: Option<SpanSchema>,
-    /// How long that announcement may be put off.
+    /// How long a change of lists may go unannounced while they are not quiet.
     #[schemars(extend("default" = "1s"))]
     list_max_wait: Option<SpanSchema>,
     /// How long a resource has to be quiet before an update is announced.
     #[schemars(extend("default" = "500ms"))]
     resource_quiet: Option<SpanSchema>,
-    /// How long that announcement may be put off.
+    /// How long an update of a resource may go unannounced while it is not quiet.
     #[schemars(extend("default" = "2s"))]
     resource_max_wait: Option<SpanSchema>,
-    /// How often servers without listChanged are asked; 0 is never.
+    /// How often the gateway lists again what a server does not announce; 0 is never.
     #[schemars(extend("default" = "5m"))]
     poll_interval: Option<SpanSchema>,
 }

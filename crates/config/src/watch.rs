@@ -180,7 +180,7 @@ struct CommonKeys {
     mime_type: Option<String>,
     /// How long it has to be quiet before an update is announced; by default as in [notifications].
     quiet: Option<SpanSchema>,
-    /// How long that announcement may be put off; by default as in [notifications].
+    /// How long an update may go unannounced while it is not quiet; by default as in [notifications].
     max_wait: Option<SpanSchema>,
 }
 
