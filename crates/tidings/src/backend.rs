@@ -65,7 +65,7 @@ impl Backend {
     pub(crate) fn of_its_own(cli: &Cli) -> Result<Self, CommandFailure> {
         let loaded = settings::load_to_run(cli)?;
         let data = DataDir::find(cli.data.as_deref()).ok();
-        let mut inputs = loaded.into_ground(kept(cli), |_| Vec::new());
+        let mut inputs = loaded.into_inputs(kept(cli), |_| Vec::new());
         // What a gateway for one command happens to see first is not trusted for good.
         inputs.keeps_first_sight = false;
         let prepared = wiring::prepare(cli, inputs, data.as_ref())?;

@@ -6,6 +6,8 @@ mod groups;
 #[cfg(test)]
 mod named;
 mod scripts;
+mod search;
+mod servers;
 
 use std::path::PathBuf;
 
@@ -13,6 +15,8 @@ pub(crate) use catalogue::CatalogueCommand;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub(crate) use clients::{ConnectArgs, ImportArgs, ManArgs};
 pub(crate) use scripts::{ScaffoldKind, ScriptCommand};
+pub(crate) use search::SearchCommand;
+pub(crate) use servers::{AddServer, LoginArgs};
 
 /// One MCP endpoint in front of all your MCP servers.
 #[derive(Parser, Debug)]
@@ -72,7 +76,10 @@ pub(crate) fn man_pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum CliCommand {
-    /// Serve over HTTP: MCP at /mcp, the API at /api/v1, health at /healthz and /readyz, metrics at /metrics, webhooks at /hooks.
+    /// Serve over HTTP: to MCP clients, to the page in the browser, and the API.
+    ///
+    /// MCP is at /mcp, for clients of the oldest revision at /sse; the API at /api/v1, health at /healthz and /readyz, metrics at
+    /// /metrics, webhooks at /hooks. The link of the page is printed at the start; `tidings open` makes another.
     #[command(after_help = "Example:\n  tidings serve --config tidings.toml --listen 127.0.0.1:7337")]
     Serve {
         /// Where to listen [default: 127.0.0.1:7337].
@@ -216,8 +223,8 @@ pub(crate) enum CliCommand {
     /// Log in to a server of the running gateway, for all its clients.
     ///
     /// The browser shows the login of the server's provider and comes back to the gateway, which keeps what it is given, sealed, and
-    /// renews it. `tidings servers` shows which servers need a login. With [auth] the page first finds out whose the browser is: by the
-    /// identity provider of who asked, where `jwt` has a `client_id`, or by their token.
+    /// renews it. `tidings servers` shows which servers need a login. With [auth] the gateway first asks who sits at the browser: if `jwt` has a
+    /// `client_id`, that person logs in at the identity provider; else they type in their Tidings token.
     #[command(after_help = "Examples:\n  tidings login crm\n  tidings login crm --device\n  tidings login crm --paste")]
     Login(LoginArgs),
     /// Forget the login to a server, and end it at its provider.
@@ -426,7 +433,9 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Prove that no record was taken out, altered or moved; exit with 1 if one was.
+    /// Prove that nobody altered the change log or the audit log.
+    ///
+    /// Looks for records that were taken out, altered or moved, and exits with 1 if it finds one.
     #[command(after_help = "Examples:\n  tidings verify\n  tidings verify --checkpoint\n  \
                             tidings verify --against checkpoints.jsonl\n\n\
                             Whoever can read the data directory has its key, too: a checkpoint that is kept elsewhere proves more.")]
@@ -537,8 +546,8 @@ pub(crate) enum CliCommand {
     },
     /// Find out what is wrong, and what to do about it.
     ///
-    /// Looks at the configuration, the data directory, the gateway or its port, each server and each watch. For a watched
-    /// PostgreSQL query it says whether its tables tell of their changes, and prints the trigger that makes them. Exits
+    /// Looks at the configuration, the data directory, the gateway or its port, each server, each watch, and the NATS of a
+    /// cluster. For a watched PostgreSQL query it says whether its tables tell of their changes, and prints the trigger that makes them. Exits
     /// with 1 when there is a problem.
     #[command(after_help = "Example:\n  tidings doctor --config tidings.toml")]
     Doctor {
@@ -612,75 +621,6 @@ pub(crate) enum CliCommand {
     /// Print the JSON Schema of the configuration file.
     #[command(after_help = "Example:\n  tidings schema > tidings.schema.json")]
     Schema,
-}
-
-/// What `tidings search` does.
-#[derive(Subcommand, Debug)]
-pub(crate) enum SearchCommand {
-    /// Show which embedding model or endpoint tools are searched with, or how to get one.
-    #[command(after_help = "Example:\n  tidings search model --json")]
-    Model {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Forget which tools were used after which questions, for all callers.
-    #[command(after_help = "Example:\n  tidings search forget")]
-    Forget {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// A login to begin.
-#[derive(clap::Args, Debug)]
-pub(crate) struct LoginArgs {
-    /// The server, by its name in `tidings servers`.
-    pub(crate) server: String,
-    /// Log in on another device, by typing in a code; where the provider offers that.
-    #[arg(long, conflicts_with = "paste")]
-    pub(crate) device: bool,
-    /// The browser is on another machine: print the address of the login, and read the one that the browser comes back to.
-    #[arg(long)]
-    pub(crate) paste: bool,
-    /// Print the address, and open nothing.
-    #[arg(long)]
-    pub(crate) no_browser: bool,
-    /// Print JSON, one object for each step, and open nothing.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// A server to add.
-#[derive(clap::Args, Debug)]
-pub(crate) struct AddServer {
-    /// What it is to be called; also the prefix of its tools.
-    pub(crate) name: String,
-    /// A URL that speaks Streamable HTTP or HTTP+SSE.
-    #[arg(long)]
-    pub(crate) url: Option<String>,
-    /// A container image whose command speaks MCP on its standard input and output.
-    #[arg(long, value_name = "IMAGE")]
-    pub(crate) container: Option<String>,
-    /// A folder of scripts.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) project: Option<PathBuf>,
-    /// A variable of its environment; may be repeated. ${env:NAME} is resolved where the server is started.
-    #[arg(long, value_name = "K=V", value_parser = pair)]
-    pub(crate) env: Vec<(String, String)>,
-    /// A header to send with each request; may be repeated.
-    #[arg(long, value_name = "K=V", value_parser = pair)]
-    pub(crate) header: Vec<(String, String)>,
-    /// The name in the URL may lead into a private network.
-    #[arg(long, requires = "url")]
-    pub(crate) private: bool,
-    /// A command without `--` before it: refused, with the line that was meant.
-    #[arg(hide = true, allow_hyphen_values = true)]
-    pub(crate) loose: Vec<String>,
-    /// A command that speaks MCP on its standard input and output.
-    #[arg(last = true, value_name = "CMD")]
-    pub(crate) command: Vec<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

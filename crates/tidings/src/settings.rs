@@ -29,7 +29,7 @@ pub(crate) struct LoadedConfig {
 
 impl LoadedConfig {
     /// What a gateway is made from; `also` refuses what it can not run in this way.
-    pub(crate) fn into_ground(self, table: ServerTable, also: fn(&Config) -> Vec<ConfigNotice>) -> GatewayInputs {
+    pub(crate) fn into_inputs(self, table: ServerTable, also: fn(&Config) -> Vec<ConfigNotice>) -> GatewayInputs {
         let mut consent = None;
         let file = self.found.map(|found| {
             let (path, records) = (found.path.clone(), self.records);

@@ -5,7 +5,7 @@ use super::pair;
 /// What to do with the catalogue.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum CatalogueCommand {
-    /// Find servers by what they do, or by name; without words the first of all.
+    /// Find servers by what they do, or by name; without words, list the first entries.
     #[command(after_help = "Example:\n  tidings catalogue find read a web page")]
     Find {
         /// What the server should do, or its name.

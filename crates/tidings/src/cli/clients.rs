@@ -13,7 +13,7 @@ pub(crate) struct ConnectArgs {
     /// Let the client start `tidings stdio` instead of giving it a URL.
     #[arg(long, requires = "client")]
     pub(crate) stdio: bool,
-    /// What the server is called in the client.
+    /// What the client calls Tidings.
     #[arg(long = "as", value_name = "NAME", default_value = "tidings")]
     pub(crate) name: String,
     /// The gateway [default: the running one, else where the configuration says it will listen].

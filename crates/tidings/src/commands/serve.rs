@@ -69,7 +69,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
         not_kept.push("changes, and servers that are added at run time".to_owned());
     }
     let access = AccessControl::new(config, &token, public_url.as_deref().unwrap_or(&url));
-    let mut inputs = loaded.into_ground(ServerTable::new(&store), |_| Vec::new());
+    let mut inputs = loaded.into_inputs(ServerTable::new(&store), |_| Vec::new());
     // Only now known where the port was 0.
     inputs.listeners = vec![address];
     inputs.hooks = HookTable::new(&store);

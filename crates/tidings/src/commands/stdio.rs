@@ -30,16 +30,16 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>, channel: bool) -> Res
     }
     let (store, vault) = (store(cli).await, loaded.config.vault.clone());
     let notice = loaded.found.is_none().then(|| loaded.untrusted.as_ref().map(not_trusted)).flatten();
-    let mut ground = loaded.into_ground(ServerTable::new(&store), Config::unsuited_to_stdio);
-    ground.search = wiring::search_tables(&store);
-    ground.copies = RegistryTable::new(&store);
+    let mut inputs = loaded.into_inputs(ServerTable::new(&store), Config::unsuited_to_stdio);
+    inputs.search = wiring::search_tables(&store);
+    inputs.copies = RegistryTable::new(&store);
     if let Some(dir) = project {
-        add(&mut ground, &project::server(dir, Vec::new()))?;
+        add(&mut inputs, &project::server(dir, Vec::new()))?;
     }
-    ground.notice = notice;
+    inputs.notice = notice;
     let data = DataDir::find(cli.data.as_deref()).ok();
-    ground.logins = wiring::open_logins(&store, data.as_ref(), vault.as_deref());
-    serve(wiring::prepare(cli, ground, data.as_ref())?, store, channel).await
+    inputs.logins = wiring::open_logins(&store, data.as_ref(), vault.as_deref());
+    serve(wiring::prepare(cli, inputs, data.as_ref())?, store, channel).await
 }
 
 /// What a client is told in the place of servers that may not be started.
@@ -61,15 +61,15 @@ pub(super) async fn store(cli: &Cli) -> Store {
 }
 
 /// Adds a server to those of the file, also when that is read again.
-fn add(ground: &mut GatewayInputs, server: &ServerConfig) -> Result<(), CommandFailure> {
+fn add(inputs: &mut GatewayInputs, server: &ServerConfig) -> Result<(), CommandFailure> {
     let name = &server.name;
-    if ground.config.servers.iter().any(|other| other.name == *name) {
+    if inputs.config.servers.iter().any(|other| other.name == *name) {
         let text = format!("--project: the configuration has a server {name:?} already; rename one of them");
         return Err(CommandFailure::Usage(text));
     }
     let server = server.clone();
     // Amended and not only pushed, or a changed file would remove the project.
-    ground.amend(move |config| config.servers.push(server.clone()));
+    inputs.amend(move |config| config.servers.push(server.clone()));
     Ok(())
 }
 
