@@ -72,6 +72,8 @@ pub struct WebhookSource {
     writing: Lock<Option<Arc<dyn DeliveryKeeper>>>,
     /// In a cluster: what is received is written into its log, and read from there.
     replicas: Option<Arc<SharedHooks>>,
+    /// In a cluster: held by the delivery that is being agreed on.
+    delivering: tokio::sync::Mutex<()>,
     about: AboutResource,
     verifier: SignatureVerifier,
     pointer: Option<String>,
@@ -111,8 +113,8 @@ impl WebhookSource {
     fn new(about: AboutResource, watch: WebhookWatch) -> Self {
         let verifier = SignatureVerifier::new(&watch.secret);
         let (state, deliveries) = (Lock::default(), watch::Sender::new(0));
-        let (writing, replicas) = Default::default();
-        Self { writing, replicas, about, verifier, pointer: watch.pointer, state, deliveries }
+        let (writing, replicas, delivering) = Default::default();
+        Self { writing, replicas, delivering, about, verifier, pointer: watch.pointer, state, deliveries }
     }
 
     /// As [`Self::new`], with what was received before this process began, and keeping what comes.

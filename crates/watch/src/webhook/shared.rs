@@ -24,6 +24,8 @@ use crate::source::SourceContent;
 const MOST_IDS: usize = 1000;
 /// How often a delivery is written again because others came first.
 const ATTEMPTS: usize = 64;
+/// How long a delivery waits for those that came before it.
+const TURN_WITHIN: Duration = Duration::from_secs(15);
 /// How long the delivery of another, which came first, is waited for.
 const OTHERS_APPLY: Duration = Duration::from_secs(2);
 
@@ -38,7 +40,8 @@ pub struct SharedHooks {
 struct SharedState {
     /// All that is in the log, by subject: a watch may be configured after its deliveries were read.
     decided: BTreeMap<String, Decided>,
-    sources: HashMap<String, Weak<WebhookSource>>,
+    /// By watch. There may be two for a while: one that was made for a file which was refused then, and the one that goes on.
+    sources: HashMap<String, Vec<Weak<WebhookSource>>>,
 }
 
 /// What a source knows of the log beside its contents.
@@ -119,18 +122,21 @@ impl SharedHooks {
         let _ = self.decisions.set(decisions);
     }
 
-    /// A source of a watch takes the place of the one before it.
+    /// A source of a watch hears of its deliveries from here on, for as long as it is there.
     pub(super) fn join(&self, source: &Arc<WebhookSource>) {
         let watch = hidden(&source.about.id);
         let mut state = self.state.lock();
-        state.sources.retain(|_, known| known.strong_count() > 0);
+        state.sources.retain(|_, known| {
+            known.retain(|source| source.strong_count() > 0);
+            !known.is_empty()
+        });
         for (subject, decided) in state.decided.range(watch.clone()..) {
             if !subject.starts_with(&watch) {
                 break;
             }
             source.decided(subject, Some(decided));
         }
-        state.sources.insert(watch, Arc::downgrade(source));
+        state.sources.entry(watch).or_default().push(Arc::downgrade(source));
     }
 
     /// What is known here is as new as what was taken anywhere, if that can be known.
@@ -153,9 +159,8 @@ impl DecisionFollower for SharedHooks {
             }
         }
         let watch = subject.split('/').next().unwrap_or(subject);
-        if let Some(source) = state.sources.get(watch).and_then(Weak::upgrade) {
-            source.decided(subject, decided);
-        }
+        let sources = state.sources.get(watch).into_iter().flatten();
+        sources.filter_map(Weak::upgrade).for_each(|source| source.decided(subject, decided));
     }
 }
 
@@ -225,6 +230,10 @@ impl WebhookSource {
         let not_agreed = |why: &str| DeliveryRefusal::NotAgreed(why.to_owned());
         let Some(decisions) = hooks.decisions.get() else {
             return Err(not_agreed("this replica does not know the others yet"));
+        };
+        // One after the other here, so that each competes with those of other replicas alone.
+        let Ok(_turn) = tokio::time::timeout(TURN_WITHIN, self.delivering.lock()).await else {
+            return Err(not_agreed("too many deliveries wait for their turn"));
         };
         let mut deliveries = self.deliveries.subscribe();
         for _ in 0..ATTEMPTS {
