@@ -92,6 +92,11 @@ pub enum BusError {
     /// There is no connection that both sides trust.
     #[error("no TLS with NATS ({0}); look at `tls` of [cluster]")]
     Tls(String),
+    /// What keeps the log is not switched on for whoever logs in like this.
+    #[error(
+        "NATS has no JetStream for this login; it is switched on with `-js`, or with `jetstream {{}}` in its file, and in that of the account"
+    )]
+    NoJetStream,
     /// The bus refused.
     #[error("the bus refused: {0}")]
     Refused(String),

@@ -13,4 +13,6 @@ mod wire_form;
 
 pub use bus::{AppendId, BusArrival, BusArrivals, BusError, FleetBus, LogHead, LoggedEntry};
 pub use bus_keys::{BusKeys, SecretTooShort};
-pub use nats::{NatsAccess, NatsBus, NatsEntries, NatsSettings, NatsTls};
+pub use nats::{
+    BusExamination, FoundLog, NatsAccess, NatsBus, NatsEntries, NatsSettings, NatsTls, examine as examine_bus,
+};

@@ -6,6 +6,7 @@
 
 mod access;
 mod contents;
+mod examination;
 mod log;
 mod messages;
 
@@ -22,6 +23,7 @@ use crate::bus::{ArrivalQueue, BusArrivals, BusError};
 use crate::bus_keys::BusKeys;
 use access::NatsDoor;
 pub use access::{NatsAccess, NatsTls};
+pub use examination::{BusExamination, FoundLog, examine};
 pub use log::NatsEntries;
 
 /// How long an answer of the bus may take. A commit waits longer while a leader is elected: whoever writes tries again.
@@ -105,6 +107,7 @@ impl NatsBus {
             .max_ack_inflight(OPEN_ACKS)
             .backpressure_on_inflight(true)
             .build(client.clone());
+        examination::require_jetstream(&context).await?;
         let names = NatsNames::new(&settings.name);
         let log = log::open_stream(&context, &names, settings.copies).await?;
         let blobs = contents::open_stream(&context, &names, settings.copies).await?;

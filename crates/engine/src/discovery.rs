@@ -99,15 +99,14 @@ impl ListDiscovery {
     /// A server has listed: first the new state can be read, then it counts as ready.
     pub(crate) fn publish(
         self: &Arc<Self>,
-        server: &Server,
+        server: &Arc<Server>,
         offer: ServerOffer,
         hello: Arc<ServerHello>,
         occasion: &CommitOccasion,
         span: Option<&TraceContext>,
     ) {
-        let Some(ParkedOffer { mut offer, hello }) = self.park(&server.plan, ParkedOffer { offer, hello }) else {
-            return;
-        };
+        let parked = ParkedOffer { offer, hello, server: Arc::downgrade(server) };
+        let Some(ParkedOffer { mut offer, hello, .. }) = self.park(&server.plan, parked) else { return };
         let id = offer.server;
         // Until the commit: no decision comes between what is screened and what is shown.
         let mut deciding = server.plan.approval.as_ref().map(|plan| (plan, plan.record.lock()));

@@ -12,6 +12,7 @@ pub(crate) mod carried;
 pub(crate) mod decisions;
 pub(crate) mod desk;
 pub(crate) mod driver;
+mod examination;
 pub(crate) mod forward_link;
 mod log_reader;
 pub(crate) mod offer_form;
@@ -26,7 +27,7 @@ pub(crate) use desk::{FleetDesk, FleetSeat};
 pub use desk::{FleetSettings, ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece};
 pub use set_change::{KeptStep, LoggedChange, SetFollower};
 pub use shown::{FleetShown, ReplicaShown, ReplicaState};
-pub use tidings_cluster::{NatsAccess, NatsTls};
+pub use tidings_cluster::{BusError, BusExamination, FoundLog, NatsAccess, NatsTls};
 pub use tidings_hub::fleet::decision_commits::DecisionBase;
 pub use tidings_hub::fleet::entry::DecisionKind;
 

@@ -28,9 +28,10 @@ pub use client::quota::{OverQuota, Quota, QuotaBook, QuotaLimits, QuotaMeasure, 
 pub use client::session::{Caller, ClientSink, ModernCaller, Session, SessionCaller};
 pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
 pub use fleet::{
-    Decided, DecisionBase, DecisionFollower, DecisionKind, DecisionOutcome, FleetDecisions, FleetSettings, FleetShown,
-    ForwardedAnswer, ForwardedHttp, HttpEnd, HttpPiece, KeptStep, LONGEST_DECISION, LONGEST_SUBJECT, LoggedChange,
-    MOST_DECISIONS, NatsAccess, NatsTls, ReplicaShown, ReplicaState, SetFollower,
+    BusError, BusExamination, Decided, DecisionBase, DecisionFollower, DecisionKind, DecisionOutcome, FleetDecisions,
+    FleetSettings, FleetShown, ForwardedAnswer, ForwardedHttp, FoundLog, HttpEnd, HttpPiece, KeptStep,
+    LONGEST_DECISION, LONGEST_SUBJECT, LoggedChange, MOST_DECISIONS, NatsAccess, NatsTls, ReplicaShown, ReplicaState,
+    SetFollower,
 };
 pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use gateway::{Gateway, GatewayStart};

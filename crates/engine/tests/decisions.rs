@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::jetstream::{self, stream::Stream};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use tidings_engine::{
     Decided, DecisionBase, DecisionFollower, DecisionKind, DecisionOutcome, FleetDecisions, FleetSettings, Gateway,
     GatewayStart, LONGEST_DECISION, LONGEST_SUBJECT, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace,
@@ -171,6 +173,9 @@ async fn what_one_replica_decides_is_read_and_heard_at_all() {
     assert_eq!(there.subjects(KIND).await, [("x".to_owned(), 5), ("y".to_owned(), 5)]);
     assert_eq!(there.subjects(DecisionKind::Token).await, []);
 
+    // There is nothing to take away: that is said at once, and not when something else is decided.
+    assert_eq!(there.write(KIND, "never", DecisionBase::Any, None).await, DecisionOutcome::Applied(0));
+
     let long = "s".repeat(LONGEST_SUBJECT + 1);
     assert!(matches!(write(&here, &long, DecisionBase::Any, "").await, DecisionOutcome::TooLarge(_)));
     let most = "v".repeat(LONGEST_DECISION);
@@ -205,6 +210,76 @@ async fn of_all_that_replicas_decide_after_one_value_one_holds() {
     }
     for gateway in [one, other] {
         gateway.shutdown().await;
+    }
+}
+
+/// The contents of the cluster, beside its replicas.
+async fn contents(nats: &NatsServer) -> (async_nats::Client, Stream) {
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let stream = jetstream::new(client.clone()).get_stream("tidings-tidings-blobs").await.unwrap();
+    (client, stream)
+}
+
+// cluster: decisions; a key that was decided about many times costs a replica that joins a few fetches, although all contents but the last are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_joins_fetches_what_is_there_and_not_what_was() {
+    const VALUES: u64 = 300;
+    let Some(nats) = NatsServer::start() else { return };
+    let (one, here) = replica(&nats, "a");
+    first(&here, "x", "1").await;
+    for n in 2..=VALUES {
+        let applied = write(&here, "x", DecisionBase::Any, &n.to_string()).await;
+        assert_eq!(applied, DecisionOutcome::Applied(n));
+    }
+    let (client, stream) = contents(&nats).await;
+    stream.purge().keep(1).await.unwrap();
+    let mut asked = client.subscribe("$JS.API.DIRECT.GET.tidings-tidings-blobs.>").await.unwrap();
+    client.flush().await.unwrap();
+    let began = std::time::Instant::now();
+    let (other, there) = replica(&nats, "b");
+    let heard = Arc::new(Heard::default());
+    there.follow(KIND, Arc::clone(&heard) as _).await;
+    heard.wait_for_last(&[&format!("x {VALUES} {VALUES}")]).await;
+    let took = began.elapsed();
+    client.flush().await.unwrap();
+    let mut fetches = 0;
+    while let Some(Some(_)) = futures_util::FutureExt::now_or_never(asked.next()) {
+        fetches += 1;
+    }
+    // Eight at a time, each of which holds its place for 100 ms where nothing was found.
+    let most = 8 * (took.as_millis() / 100 + 2);
+    assert!(fetches > 0 && fetches <= most, "{fetches} fetches in {took:?}");
+    assert_eq!(heard.all().len(), 1, "values that had a next one were passed over: {:?}", heard.all());
+    for gateway in [one, other] {
+        gateway.shutdown().await;
+    }
+}
+
+// cluster: decisions; what stands behind one that can not be read is answered, and the replica still ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_behind_one_whose_content_is_gone_is_answered() {
+    let Some(nats) = NatsServer::start() else { return };
+    let (one, here) = replica(&nats, "a");
+    first(&here, "x", "1").await;
+    let (_client, stream) = contents(&nats).await;
+    stream.purge().await.unwrap();
+    let (other, there) = replica(&nats, "b");
+    there.follow(KIND, Arc::new(Heard::default())).await;
+    let refused = tidings_testkit::within("it is answered", async {
+        loop {
+            match write(&there, "y", DecisionBase::Any, "2").await {
+                // It does not know the others yet, or knows already that it can not follow them.
+                DecisionOutcome::Refused(why) if why.contains("can not be read from the bus") => return why,
+                DecisionOutcome::Refused(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                DecisionOutcome::Unknown => return "unknown".to_owned(),
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+    });
+    refused.await;
+    assert!(matches!(write(&here, "z", DecisionBase::Any, "3").await, DecisionOutcome::Applied(_)), "others go on");
+    for gateway in [one, other] {
+        tidings_testkit::within("it ends", gateway.shutdown()).await;
     }
 }
 

@@ -255,7 +255,7 @@ fn bounded(decision: AuditedDecision) -> AuditedDecision {
         false => format!("{}… ({} bytes)", &text[..text.floor_char_boundary(LONGEST_TEXT)], text.len()),
     };
     match decision {
-        AuditedDecision::Approval { approved, server, names } => {
+        AuditedDecision::Approval { approved, is_unanswered, server, names } => {
             let (count, mut size) = (names.len(), 0);
             let mut names: Vec<String> = names
                 .into_iter()
@@ -268,7 +268,7 @@ fn bounded(decision: AuditedDecision) -> AuditedDecision {
             if names.len() < count {
                 names.push(format!("… and {} more", count - names.len()));
             }
-            AuditedDecision::Approval { approved, server, names }
+            AuditedDecision::Approval { approved, is_unanswered, server, names }
         }
         AuditedDecision::Administration { principal, request, status } => {
             AuditedDecision::Administration { principal, request: cut(request), status }
@@ -284,8 +284,13 @@ fn decision_members(decision: AuditedDecision) -> Value {
             json!({ "kind": "policy", "rules": rules, "mode": if enforced { "enforce" } else { "report" } })
         }
         AuditedDecision::Servers { put, removed } => json!({ "kind": "servers", "put": put, "removed": removed }),
-        AuditedDecision::Approval { approved, server, names } => {
-            json!({ "kind": if approved { "approved" } else { "rejected" }, "server": server, "names": names })
+        AuditedDecision::Approval { approved, is_unanswered, server, names } => {
+            let mut members =
+                json!({ "kind": if approved { "approved" } else { "rejected" }, "server": server, "names": names });
+            if is_unanswered {
+                members["unanswered"] = true.into();
+            }
+            members
         }
         AuditedDecision::Administration { principal, request, status } => {
             json!({ "kind": "administration", "principal": principal, "request": request, "status": status })
@@ -355,7 +360,8 @@ mod tests {
         let AuditedDecision::Refused { path, .. } = refused else { panic!("another decision") };
         assert!(path.len() < 1_100 && path.ends_with("… (100000 bytes)"), "{path}");
         let names = vec![long; 5_000];
-        let approval = bounded(AuditedDecision::Approval { approved: true, server: "s".into(), names });
+        let approval =
+            bounded(AuditedDecision::Approval { approved: true, is_unanswered: false, server: "s".into(), names });
         let mut written = Vec::new();
         let recorded = RecordedDecision { at: Instant::now(), decision: approval.clone(), more: 0 };
         recorded.write(&mut LastClient::default(), &mut written);

@@ -10,7 +10,7 @@
 
 mod server_keeper;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,8 +146,7 @@ impl LockFiles {
     /// Takes over what was decided elsewhere, for as long as the gateway runs.
     pub(crate) async fn follow(self: Arc<Self>, gateway: Gateway, stop: CancellationToken) {
         let mut known: HashMap<PathBuf, Option<(SystemTime, u64)>> = HashMap::new();
-        // Files whose word the replicas could not agree on yet.
-        let mut due: BTreeSet<PathBuf> = BTreeSet::new();
+        let mut changed = ChangedLines::default();
         let mut bell = FileBell::new(LOOK);
         loop {
             let awake = async {
@@ -155,7 +154,7 @@ impl LockFiles {
                     () = bell.rung() => {}
                     // There may be a file more to follow.
                     () = self.used.notified() => {}
-                    () = tokio::time::sleep(LOOK), if !due.is_empty() => {}
+                    () = tokio::time::sleep(LOOK), if !changed.due.is_empty() => {}
                 }
             };
             if stop.run_until_cancelled(awake).await.is_none() {
@@ -173,13 +172,12 @@ impl LockFiles {
                 let is_changed = before != Some(stamp);
                 if !self.is_shared() {
                     is_new |= is_changed && self.read_again(&path);
-                // A replica that starts decides nothing: its file may be older than what was agreed on.
-                } else if ((is_changed && before.is_some()) || due.contains(&path)) && self.adopt(&gateway, &path).await
-                {
-                    due.remove(&path);
-                } else if is_changed && before.is_some() {
-                    due.insert(path);
+                } else if is_changed {
+                    changed.look(&path);
                 }
+            }
+            if stop.run_until_cancelled(self.adopt(&gateway, &mut changed.due)).await.is_none() {
+                return;
             }
             if is_new {
                 gateway.screen_again();
@@ -187,23 +185,17 @@ impl LockFiles {
         }
     }
 
-    /// Decides for all replicas what a changed file approves or rejects of that which waits. It takes nothing back: what it says otherwise of what
-    /// was decided may be older. Whether that is done.
-    async fn adopt(&self, gateway: &Gateway, path: &Path) -> bool {
-        let lock = match read(path) {
-            Ok(lock) => lock,
-            Err(reason) => {
-                tracing::warn!("{reason}; nothing is decided by it");
-                return true;
-            }
-        };
-        let records: BTreeSet<String> =
-            self.records.lock().keys().filter(|(of, _)| of == path).map(|(_, server)| server.clone()).collect();
-        let waiting = gateway.approvals();
-        let waiting = waiting.iter().filter(|held| !held.held.rejected && records.contains(&held.server));
-        let mut is_done = true;
-        for held in waiting {
-            let said = approvals(lock.servers.get(&held.server), None);
+    /// Decides for all replicas what changed lines approve or reject of that which waits. They take nothing back: what they say otherwise of what
+    /// was decided may be older. What the replicas can not agree on yet stays.
+    async fn adopt(&self, gateway: &Gateway, due: &mut DueLines) {
+        // Of a server whose lines now stand in another file nothing is read here.
+        due.retain(|key, _| self.records.lock().contains_key(key));
+        let mut undecided = BTreeSet::new();
+        let waiting = if due.is_empty() { Vec::new() } else { gateway.approvals() };
+        for held in waiting.iter().filter(|held| !held.held.rejected) {
+            let Some((key, locked)) = due.iter().find(|((_, server), _)| *server == held.server) else { continue };
+            let path = &key.0;
+            let said = approvals(Some(locked), None);
             let verdict = if said.approves(&held.held) {
                 ApprovalVerdict::Approve
             } else if said.rejects(held.held.kind, &held.held.item.key, held.held.item.digest) {
@@ -218,13 +210,13 @@ impl LockFiles {
                 }
                 Err(refusal @ (DecisionRefusal::Isolated { .. } | DecisionRefusal::Unanswered { .. })) => {
                     tracing::warn!(%refusal, path = %path.display(), "what the lock file says is decided when the replicas can agree");
-                    is_done = false;
+                    undecided.insert(key.clone());
                 }
                 // Another replica has the same file, and was faster.
                 Err(refusal) => tracing::debug!(%refusal, "nothing is decided by the lock file"),
             }
         }
-        is_done
+        due.retain(|key, _| undecided.contains(key));
     }
 
     /// The files that something was read of.
@@ -250,6 +242,38 @@ impl LockFiles {
             }
         }
         true
+    }
+}
+
+/// Lines of servers, by file and server.
+type DueLines = BTreeMap<(PathBuf, String), LockedServer>;
+
+/// Which lines of the files of a replica somebody changed, and not this replica: what it writes itself is what was agreed on about one server, and
+/// must not make the old lines of the others count.
+#[derive(Default)]
+struct ChangedLines {
+    /// As they were seen last.
+    seen: HashMap<PathBuf, LockFile>,
+    /// What was not decided by yet.
+    due: DueLines,
+}
+
+impl ChangedLines {
+    /// A file is another one.
+    fn look(&mut self, path: &Path) {
+        let lock = match read(path) {
+            Ok(lock) => lock,
+            Err(reason) => {
+                tracing::warn!("{reason}; nothing is decided by it");
+                return;
+            }
+        };
+        // A replica that starts decides nothing: its file may be older than what was agreed on.
+        if let Some(seen) = self.seen.get(path) {
+            let changed = lock.servers.iter().filter(|(name, locked)| seen.servers.get(*name) != Some(*locked));
+            self.due.extend(changed.map(|(name, locked)| ((path.to_owned(), name.clone()), locked.clone())));
+        }
+        self.seen.insert(path.to_owned(), lock);
     }
 }
 
@@ -368,6 +392,7 @@ fn identity(server: &ServerConfig, beside: Option<&Path>) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
@@ -387,6 +412,36 @@ mod tests {
         let url = "https://me:hunter2@example.com/mcp?key=hunter2#x".to_owned();
         let http = TransportConfig::Http { url, headers: vec![("Authorization".into(), "hunter2".into())] };
         assert_eq!(of(http, "/a"), "url https://example.com/mcp");
+    }
+
+    // cluster: what this replica writes about one server does not make the lines of another count
+    #[test]
+    fn only_lines_that_changed_since_they_were_seen_decide() {
+        let dir = tidings_testkit::TempDir::new();
+        let path = dir.join(NAME);
+        let approve = |server: &str, text: &str| {
+            let item = LockedItem { kind: "tools".into(), name: "t".into() };
+            let approved = BTreeMap::from([(item, spelled(Digest::of_bytes(text.as_bytes())))]);
+            let locked = LockedServer { approved, ..LockedServer::default() };
+            change(&path, |lock| lock.servers.insert(server.to_owned(), locked)).unwrap();
+        };
+        let due = |changed: &mut ChangedLines| {
+            changed.look(&path);
+            std::mem::take(&mut changed.due).into_keys().map(|(_, server)| server).collect::<Vec<_>>()
+        };
+        approve("one", "old");
+        approve("other", "old");
+        let mut changed = ChangedLines::default();
+        assert_eq!(due(&mut changed), [""; 0], "a file that is there at the start");
+        approve("one", "agreed");
+        assert_eq!(due(&mut changed), ["one"]);
+        assert_eq!(due(&mut changed), [""; 0], "it was seen");
+        std::fs::write(&path, "no lock file").unwrap();
+        assert_eq!(due(&mut changed), [""; 0], "half of an edit");
+        std::fs::remove_file(&path).unwrap();
+        approve("other", "new");
+        approve("one", "agreed");
+        assert_eq!(due(&mut changed), ["other"], "against what was read last");
     }
 
     #[test]

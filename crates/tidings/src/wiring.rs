@@ -42,6 +42,7 @@ use crate::demo::Demo;
 use crate::failure::CommandFailure;
 use crate::lock_files::{LockFiles, LockPaths};
 use crate::{access, client_profiles, item_limits, secret};
+pub(crate) use engine_settings::of_cluster as fleet_settings;
 pub(crate) use logins::open as open_logins;
 use projects::ProjectServers;
 pub(crate) use projects::{kit, open as open_project};
@@ -394,7 +395,7 @@ impl PreparedGateway {
         let (connector, policy, limits) = (self.connector, self.policy, self.planner.limits.clone());
         let telemetry = self.telemetry;
         // One client on stdio, or a command, has no replicas.
-        let fleet = self.config.cluster.as_ref().filter(|_| self.joins).map(engine_settings::of_cluster);
+        let fleet = self.config.cluster.as_ref().filter(|_| self.joins).map(fleet_settings);
         let gateway = Gateway::start(GatewayStart {
             settings,
             plans,

@@ -62,6 +62,23 @@ struct KnownApprovals {
 pub(crate) struct ParkedOffer {
     pub(crate) offer: ServerOffer,
     pub(crate) hello: Arc<ServerHello>,
+    /// Which one: another of the same name may take its place, or be about to.
+    pub(crate) server: Weak<Server>,
+}
+
+impl ParkedOffer {
+    fn is_of(&self, server: &Server) -> bool {
+        std::ptr::eq(self.server.as_ptr(), server)
+    }
+}
+
+impl KnownApprovals {
+    /// Takes what this very server lists, once it is there. What one lists that is about to come stays until then: it is shown by what is asked
+    /// of that one, and after the commit with which it comes.
+    fn parked_of(&mut self, server: &Server) -> Option<ParkedOffer> {
+        self.parked.get(&server.plan.name).filter(|parked| parked.is_of(server) && server.presence.is_current())?;
+        self.parked.remove(&server.plan.name)
+    }
 }
 
 impl AgreedServers {
@@ -99,7 +116,7 @@ impl AgreedServers {
         self.decisions.write(DecisionKind::Approve, server, base, Some(value)).await
     }
 
-    fn is_unwritten(&self, server: &str) {
+    fn mark_unwritten(&self, server: &str) {
         self.unwritten.lock().insert(server.to_owned());
         self.heard.notify_one();
     }
@@ -138,13 +155,10 @@ impl ListDiscovery {
                 "what was decided about it can not be read; nothing of it is approved here"
             );
         }
-        let parked = {
-            let mut known = agreed.known.lock();
-            known.agreed.insert(subject.to_owned(), now);
-            known.parked.remove(subject)
-        };
+        agreed.known.lock().agreed.insert(subject.to_owned(), now);
         let servers = self.pool.servers();
         let Some(server) = servers.named(subject, false) else { return };
+        let parked = agreed.known.lock().parked_of(server);
         self.bring_agreed(&server.plan);
         match (parked, &server.plan.approval) {
             (Some(parked), _) => self.publish_parked(server, parked),
@@ -161,7 +175,7 @@ impl ListDiscovery {
         let Some(now) = known.agreed.get(&plan.name) else { return };
         *approval.record.lock() = now.as_ref().map(|agreed| agreed.approvals().clone()).unwrap_or_default();
         if now.is_some() {
-            agreed.is_unwritten(&plan.name);
+            agreed.mark_unwritten(&plan.name);
         }
     }
 
@@ -178,26 +192,22 @@ impl ListDiscovery {
         None
     }
 
-    /// It was heard what is approved of a server before that was there.
-    pub(crate) fn unpark(self: &Arc<Self>, server: &Server) {
+    /// A server is there. What it lists is shown, if it was heard meanwhile what is approved of that.
+    pub(crate) fn unpark(self: &Arc<Self>, server: &Arc<Server>) {
         let Some(agreed) = &self.agreed else { return };
         let parked = {
             let mut known = agreed.known.lock();
             if !known.agreed.contains_key(&server.plan.name) {
                 return;
             }
-            known.parked.remove(&server.plan.name)
+            known.parked_of(server)
         };
         if let Some(parked) = parked {
             self.publish_parked(server, parked);
         }
     }
 
-    fn publish_parked(self: &Arc<Self>, server: &Server, ParkedOffer { offer, hello }: ParkedOffer) {
-        // Of one whose place another has taken since.
-        if offer.server != server.id {
-            return;
-        }
+    fn publish_parked(self: &Arc<Self>, server: &Arc<Server>, ParkedOffer { offer, hello, .. }: ParkedOffer) {
         let before = self.catalogue.current().snapshot.offer(server.id).cloned();
         let touched = touched(before.as_deref(), Some(&offer));
         let occasion = CommitOccasion { at: Instant::now(), touched, signalled: Default::default(), held_by: None };
@@ -258,10 +268,13 @@ impl ListDiscovery {
         // The end of the log is waited for in any case.
         agreed.unbegun.notify_one();
         while self.runtime.stop.run_until_cancelled(agreed.unbegun.notified()).await.is_some() {
-            while !self.begin_all(agreed).await {
-                if self.runtime.stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
-                    return;
+            let begun = async {
+                while !self.begin_all(agreed).await {
+                    tokio::time::sleep(AGAIN).await;
                 }
+            };
+            if self.runtime.stop.run_until_cancelled(begun).await.is_none() {
+                return;
             }
         }
     }
@@ -275,16 +288,15 @@ impl ListDiscovery {
         if !agreed.is_current.swap(true, Ordering::Relaxed) {
             self.tell_waiting();
         }
-        let parked: Vec<(String, [OfferList; 4])> = {
-            let known = agreed.known.lock();
-            known.parked.iter().map(|(name, parked)| (name.clone(), parked.offer.lists.clone())).collect()
-        };
         let servers = self.pool.servers();
+        let parked: Vec<(&Arc<Server>, [OfferList; 4])> = {
+            let known = agreed.known.lock();
+            let of = |server: &Server| known.parked.get(&server.plan.name).filter(|parked| parked.is_of(server));
+            servers.iter().filter_map(|server| Some((server, of(server)?.offer.lists.clone()))).collect()
+        };
         let mut is_done = true;
-        for (name, lists) in parked {
-            if let Some(server) = servers.named(&name, false) {
-                is_done &= self.agree_on_listing(&server.plan, &lists).await.is_ok();
-            }
+        for (server, lists) in parked {
+            is_done &= self.agree_on_listing(&server.plan, &lists).await.is_ok();
         }
         is_done
     }
@@ -309,16 +321,21 @@ impl ListDiscovery {
     ) -> Result<(), DecisionRefusal> {
         let name = &server.plan.name;
         let isolated = |reason| DecisionRefusal::Isolated { server: Some(name.clone()), reason };
-        for attempt in 0..ATTEMPTS {
+        let choice = |held: &&PendingApproval| ApprovalChoice { id: held.id.clone(), digest: held.held.item.digest };
+        let choices: Vec<ApprovalChoice> = chosen.iter().map(choice).collect();
+        for _ in 0..ATTEMPTS {
             let now = agreed.of(name).map_err(isolated)?;
-            // Also at first: something may have been heard since they were chosen.
+            // In this order, and each time: what was chosen may have been decided, and changed, while others were written. What is found to
+            // be held is decided after exactly the state that was read before.
             still_open(&now, chosen)?;
-            if attempt > 0 {
-                let choice =
-                    |held: &&PendingApproval| ApprovalChoice { id: held.id.clone(), digest: held.held.item.digest };
-                self.chosen(&chosen.iter().map(choice).collect::<Vec<_>>())?;
-            }
-            let next = now.decided(chosen.iter().map(|chosen| chosen.held.decision(verdict)));
+            self.chosen(&choices)?;
+            // What its file approves was in force until now, and nobody means to take it back by deciding first.
+            let kept = server.plan.approval.as_ref().and_then(|plan| plan.record.kept());
+            let base = match kept.filter(|_| now.number() == 0) {
+                Some(kept) => AgreedApprovals::new(0, kept.clone()),
+                None => now.clone(),
+            };
+            let next = base.decided(chosen.iter().map(|chosen| chosen.held.decision(verdict)));
             match agreed.write(name, &now, approval_form::write(&next, LONGEST_DECISION)).await {
                 DecisionOutcome::Applied(_) => return Ok(()),
                 DecisionOutcome::Overtaken(_) => agreed.confirm(Some(name)).await?,

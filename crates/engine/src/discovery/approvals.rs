@@ -199,19 +199,23 @@ impl ListDiscovery {
             if of_it.is_empty() {
                 continue;
             }
-            match &self.agreed {
+            let outcome = match &self.agreed {
                 None => {
-                    self.decide_for(server, of_it.iter().map(|chosen| chosen.held.decision(verdict)).collect()).await?
+                    self.decide_for(server, of_it.iter().map(|chosen| chosen.held.decision(verdict)).collect()).await
                 }
-                Some(agreed) => self.decide_together(agreed, server, &of_it, verdict).await?,
-            }
-            if let Some(audit) = &self.runtime.audit {
+                Some(agreed) => self.decide_together(agreed, server, &of_it, verdict).await,
+            };
+            // What may hold is recorded as well: nobody else would ever say who decided it.
+            let is_unanswered = matches!(outcome, Err(DecisionRefusal::Unanswered { .. }));
+            if let Some(audit) = self.runtime.audit.as_ref().filter(|_| outcome.is_ok() || is_unanswered) {
                 audit.decision(AuditedDecision::Approval {
                     approved: matches!(verdict, ApprovalVerdict::Approve),
+                    is_unanswered,
                     server: server.plan.name.clone(),
                     names: of_it.iter().map(|chosen| chosen.held.item.key.to_string()).collect(),
                 });
             }
+            outcome?;
         }
         Ok(chosen)
     }

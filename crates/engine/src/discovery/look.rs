@@ -31,7 +31,7 @@ const MAX_ABOUT: usize = 1_000;
 impl Server {
     /// Lists what is marked; what is new can be read afterwards, and is owed to whoever sees it.
     pub(crate) async fn look(
-        &self,
+        self: &Arc<Self>,
         discovery: &Arc<ListDiscovery>,
         live: &LiveLink,
         look: &BegunLook,
@@ -51,7 +51,7 @@ impl Server {
     }
 
     async fn look_within(
-        &self,
+        self: &Arc<Self>,
         discovery: &Arc<ListDiscovery>,
         live: &LiveLink,
         look: &BegunLook,

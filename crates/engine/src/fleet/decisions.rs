@@ -4,7 +4,7 @@
 //! up to [`LONGEST_DECISION`] bytes, which are sealed like everything on the bus; a kind has up to [`MOST_DECISIONS`] of them. [`FleetDecisions::write`] puts
 //! the next value after the one that was looked at, or after whatever is there ([`DecisionBase`]), and `None` takes it away. What it answers is
 //! true: [`Applied`](DecisionOutcome::Applied) is said once the value can be read here, and elsewhere by whoever reads after an index
-//! ([`FleetDecisions::confirm`], as every list does). A value that failed to come after the one that was looked at changed nothing.
+//! ([`FleetDecisions::confirm`], as every list does); [`Unknown`](DecisionOutcome::Unknown) also where it holds and can not be read here in time. A value that failed to come after the one that was looked at changed nothing.
 //!
 //! Whoever acts on values registers a [`DecisionFollower`] for a kind. It is told of each value in the order of the log, with its bytes, at
 //! every replica, also at the one that wrote it; of those that are there when the replica starts or the follower comes, too. Nothing that is
@@ -33,6 +33,9 @@ pub const LONGEST_SUBJECT: usize = 512;
 pub const LONGEST_DECISION: usize = 2 << 20;
 /// How many keys of a kind may have a value. Replicas that write at the same moment may exceed it by what each of them writes.
 pub const MOST_DECISIONS: usize = 65_536;
+
+/// Why nothing can be decided or read without a bus.
+pub(super) const NOT_CONNECTED: &str = "this replica is not connected to the others";
 
 /// How often a value is looked for again that had a next one while it was fetched.
 const LOOKS: usize = 8;
@@ -127,9 +130,12 @@ impl FleetDecisions {
         }
         let key = DecisionKey { kind, subject: subject.to_owned() };
         let (done, heard) = oneshot::channel();
-        // Dropped where there is no bus yet: then it was not written either.
-        let gone = || DecisionOutcome::Refused("this replica is not connected to the others".to_owned());
-        self.ask(DecisionWish::Write(WrittenDecision { key, base, value, done }), heard).await.unwrap_or_else(gone)
+        let wish = WrittenDecision { key, base, value, done };
+        if self.0.wishes.send(FleetWish::Decisions(DecisionWish::Write(wish))).await.is_err() {
+            return DecisionOutcome::Refused(NOT_CONNECTED.to_owned());
+        }
+        // The driver ended with it under way: it may be in the log.
+        heard.await.unwrap_or(DecisionOutcome::Unknown)
     }
 
     /// What is applied here under a key. The error says why its content can not be had at the moment.
@@ -140,7 +146,7 @@ impl FleetDecisions {
             match self.ask(DecisionWish::Read(key, done), heard).await {
                 Some(ReadDecision::Found(found)) => return Ok(found),
                 Some(ReadDecision::Moved) => {}
-                None => return Err("this replica is not connected to the others".to_owned()),
+                None => return Err(NOT_CONNECTED.to_owned()),
             }
         }
         Err("its content can not be read from the bus".to_owned())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tidings_cluster::NatsAccess;
+use tidings_cluster::{BusKeys, NatsAccess, NatsSettings, SecretTooShort};
 use tidings_hub::fleet::entry::{DecisionKind, OfferRecord};
 use tidings_hub::fleet::frames::{ExchangeId, NumberedItem};
 use tidings_hub::fleet::{FleetServerName, OwnerEpoch, ReplicaId};
@@ -46,6 +46,20 @@ pub struct FleetSettings {
     pub copies: usize,
     /// What servers may ask of the replica that runs them.
     pub labels: Vec<String>,
+}
+
+impl FleetSettings {
+    /// What the bus is told of them, by this replica.
+    pub(super) fn bus(&self, me: ReplicaId) -> Result<NatsSettings, SecretTooShort> {
+        Ok(NatsSettings {
+            servers: self.nats.clone(),
+            access: self.access.clone(),
+            name: self.name.clone(),
+            replica: me,
+            copies: self.copies,
+            keys: BusKeys::derive(&self.secrets)?,
+        })
+    }
 }
 
 impl std::fmt::Debug for FleetSettings {

@@ -31,7 +31,7 @@ use super::desk::{FleetDesk, FleetWish};
 use super::log_reader::{LogReading, ReadEntry};
 use super::offer_form::{self, OfferContent};
 use super::set_change::{LoggedChange, SetGate};
-use decisions::DecisionRoom;
+use decisions::{DecisionRoom, FetchedContent};
 use exchanges::{CarriedRequests, ForwardedRequests};
 use offers::OfferWrites;
 use set_changes::SetChanges;
@@ -70,8 +70,8 @@ enum DriverEvent {
     ChangeTooLarge(u64, String),
     /// A decision was not written, for a reason that stays.
     DecisionTooLarge(u64, String),
-    /// The content of a decision was asked for; without bytes it is not there.
-    Content(BlobHash, Option<Bytes>),
+    /// The content of a decision was asked for.
+    Content(BlobHash, FetchedContent),
 }
 
 /// All that the task owns.
@@ -152,7 +152,7 @@ impl FleetDriver {
                     Some(DriverEvent::Unsent(number)) => self.unsent(number),
                     Some(DriverEvent::ChangeTooLarge(number, why)) => self.change_too_large(number, why),
                     Some(DriverEvent::DecisionTooLarge(number, why)) => self.decision_too_large(number, why),
-                    Some(DriverEvent::Content(hash, content)) => self.content_came(hash, content),
+                    Some(DriverEvent::Content(hash, fetched)) => self.content_came(hash, fetched),
                     None => return,
                 },
                 wish = wishes.recv() => match wish {

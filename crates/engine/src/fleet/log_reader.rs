@@ -94,7 +94,7 @@ async fn read_on(bus: &NatsBus, from: &mut u64, sender: &mpsc::Sender<ReadEntry>
 }
 
 /// The content is written before the entry that names it, so it is there, unless the bus lost it.
-pub(super) async fn fetch(bus: &NatsBus, hash: BlobHash) -> Option<Bytes> {
+async fn fetch(bus: &NatsBus, hash: BlobHash) -> Option<Bytes> {
     let mut missed = 0;
     while missed < ATTEMPTS {
         match bus.get(hash).await {

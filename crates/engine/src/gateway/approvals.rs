@@ -65,7 +65,12 @@ impl Gateway {
         choices: &[ApprovalChoice],
         verdict: ApprovalVerdict,
     ) -> Result<Vec<PendingApproval>, DecisionRefusal> {
-        self.0.lifecycle.discovery.decide(choices, verdict).await
+        let (discovery, choices) = (Arc::clone(&self.0.lifecycle.discovery), choices.to_vec());
+        // A task of its own: whoever asks may go away in the middle, and what was written by then has to be recorded.
+        let deciding = self.0.runtime.tasks.spawn(async move { discovery.decide(&choices, verdict).await });
+        deciding.await.unwrap_or_else(|ended| {
+            Err(DecisionRefusal::Isolated { server: None, reason: format!("this was not carried out ({ended})") })
+        })
     }
 
     /// Makes visible what was decided elsewhere, by another process or in the file.

@@ -93,6 +93,8 @@ pub enum AuditedDecision {
     Approval {
         /// Whether they are let through.
         approved: bool,
+        /// Whether it is not known if that came to hold: the bus of a cluster did not answer.
+        is_unanswered: bool,
         /// The server whose definitions they are.
         server: String,
         /// What the server calls them.

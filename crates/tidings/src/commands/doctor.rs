@@ -1,6 +1,7 @@
 //! `tidings doctor`: looks at everything that has to be right, and says what to do where it is not.
 
 mod clients;
+mod cluster;
 mod environment;
 mod finding;
 mod hearing;
@@ -74,6 +75,7 @@ async fn examine(cli: &Cli) -> Vec<DoctorFinding> {
     if let Some(config) = &config {
         findings.extend(watches::findings(config).await);
         findings.extend(notify::findings(config, running.as_ref()).await);
+        findings.extend(cluster::findings(config).await);
     }
     findings
 }

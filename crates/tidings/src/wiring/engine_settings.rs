@@ -10,7 +10,7 @@ use tidings_proto::{FieldView, Revision};
 
 use crate::client_profiles;
 
-pub(super) fn of_cluster(cluster: &ClusterSettings) -> FleetSettings {
+pub(crate) fn of_cluster(cluster: &ClusterSettings) -> FleetSettings {
     FleetSettings {
         nats: cluster.nats.clone(),
         name: cluster.name.clone(),

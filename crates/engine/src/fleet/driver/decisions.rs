@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidings_cluster::{AppendId, BusError, FleetBus as _};
-use tidings_hub::fleet::decision_commits::{self, DecisionCommand, DecisionCommits, DecisionFate};
+use tidings_hub::fleet::decision_commits::{self, DecisionCommand, DecisionCommits, DecisionFate, GIVE_UP};
 use tidings_hub::fleet::entry::{DecisionKey, DecisionKind, FleetEntry};
 use tidings_hub::fleet::fold::EntryEffect;
 use tidings_hub::fleet::{BlobHash, LogSequence, ReplicaId};
@@ -20,7 +20,6 @@ use crate::fleet::decisions::{
     Decided, DecisionFollower, DecisionOutcome, DecisionWish, MOST_DECISIONS, ReadDecision, WrittenDecision,
 };
 use crate::fleet::desk::FleetDesk;
-use crate::fleet::log_reader;
 
 /// The format of those who read all decisions.
 const DECISION_FORMAT: u32 = 3;
@@ -31,8 +30,11 @@ const WISHES: usize = 1024;
 const WISHED_BYTES: usize = 64 << 20;
 /// Contents that are kept for whoever reads them next, together.
 const CONTENT_BYTES: usize = 16 << 20;
-/// How many contents are fetched at a time.
+/// How many contents are fetched at a time, also of values that have a next one by now.
 const FETCHES: usize = 8;
+/// When a content that was not there is asked for again, and how often: it is written before the entry that names it, so it comes within a moment.
+const FETCH_AGAIN: Duration = Duration::from_millis(100);
+const MOST_MISSES: u32 = 50;
 /// How long a content stays after its value was replaced: somebody may be fetching it.
 const DROP_AFTER: Duration = Duration::from_secs(30);
 /// Contents that wait for being dropped. More than that are left where they are.
@@ -46,10 +48,10 @@ pub(super) struct DecisionRoom {
     waiting: BTreeMap<u64, WaitingDecision>,
     followers: BTreeMap<DecisionKind, Arc<dyn DecisionFollower>>,
     /// What followers were not told of yet, in the order of the log; and where each key stands in it.
-    owed: BTreeMap<LogSequence, DecisionKey>,
+    owed: BTreeMap<LogSequence, OwedDecision>,
     owed_at: BTreeMap<DecisionKey, LogSequence>,
     /// Whoever is answered once followers were told up to there.
-    answers: VecDeque<(LogSequence, u64, oneshot::Sender<DecisionOutcome>)>,
+    answers: VecDeque<AppliedDecision>,
     contents: KnownContents,
     fetching: BTreeSet<BlobHash>,
     drops: VecDeque<(Instant, BlobHash)>,
@@ -60,6 +62,31 @@ struct WaitingDecision {
     key: DecisionKey,
     content: Option<Bytes>,
     done: oneshot::Sender<DecisionOutcome>,
+}
+
+/// A decision that followers were not told of yet.
+struct OwedDecision {
+    key: DecisionKey,
+    /// How often its content was not there.
+    missed: u32,
+}
+
+/// A decision that holds, and waits until followers were told of everything before it.
+struct AppliedDecision {
+    at: LogSequence,
+    n: u64,
+    /// Then nobody waits any longer: what stands before it may be something that can not be read.
+    until: Instant,
+    done: oneshot::Sender<DecisionOutcome>,
+}
+
+/// What an attempt to fetch a content gave.
+pub(super) enum FetchedContent {
+    Here(Bytes),
+    /// It is not there: not yet, or not any more.
+    Missing,
+    /// The bus did not say.
+    NoAnswer,
 }
 
 /// The contents that were read or written last.
@@ -133,7 +160,7 @@ impl DecisionRoom {
         if let Some(before) = self.owed_at.insert(key.clone(), at) {
             self.owed.remove(&before);
         }
-        self.owed.insert(at, key.clone());
+        self.owed.insert(at, OwedDecision { key: key.clone(), missed: 0 });
     }
 
     fn drop_later(&mut self, content: BlobHash, now: Instant) {
@@ -203,6 +230,8 @@ impl FleetDriver {
         for command in self.decisions.commits.advance(self.fold.state(), now, writes) {
             self.decide(command, now);
         }
+        // Also what needed no entry: nothing has to be read back for it.
+        self.answer_applied(now);
         while self.decisions.drops.front().is_some_and(|(at, _)| *at <= now) && writes {
             let Some((_, content)) = self.decisions.drops.pop_front() else { return };
             let bus = Arc::clone(&self.outward.bus);
@@ -226,7 +255,8 @@ impl FleetDriver {
                             self.decisions.contents.put(hash, content);
                         }
                         let at = self.fold.state().sequence();
-                        self.decisions.answers.push_back((at, n, waiting.done));
+                        let answer = AppliedDecision { at, n, until: now + GIVE_UP, done: waiting.done };
+                        self.decisions.answers.push_back(answer);
                         return;
                     }
                     DecisionFate::Overtaken => self.overtaken(&waiting.key, waiting.done),
@@ -323,7 +353,7 @@ impl FleetDriver {
     /// Tells followers what can be told, fetches what they are told next, and answers those who decided it.
     fn tell_decided(&mut self) {
         let mut told = false;
-        while let Some((at, key)) = self.decisions.owed.first_key_value() {
+        while let Some((at, OwedDecision { key, .. })) = self.decisions.owed.first_key_value() {
             let decided = match self.fold.state().decision(key) {
                 None => None,
                 Some(known) => match self.decisions.contents.known.get(&known.value) {
@@ -340,51 +370,85 @@ impl FleetDriver {
             told = true;
         }
         self.fetch_owed();
-        let reached = self.decisions.told_up_to(self.fold.state().sequence());
-        while self.decisions.answers.front().is_some_and(|(at, ..)| *at <= reached) {
-            if let Some((_, n, done)) = self.decisions.answers.pop_front() {
-                let _ = done.send(DecisionOutcome::Applied(n));
-            }
-        }
+        let now = Instant::now();
+        self.answer_applied(now);
         // While a change of the set is applied, whoever reads waits for that too.
         if told && self.set.applying.is_none() {
-            let commands = self.reads.applied(reached, Instant::now());
+            let reached = self.decisions.told_up_to(self.fold.state().sequence());
+            let commands = self.reads.applied(reached, now);
             self.index(commands);
+        }
+    }
+
+    /// Answers whoever decided what followers were told of, and whoever has waited for long enough.
+    fn answer_applied(&mut self, now: Instant) {
+        let reached = self.decisions.told_up_to(self.fold.state().sequence());
+        let is_stuck = self.local.trouble.is_some();
+        while let Some(first) = self.decisions.answers.front() {
+            let outcome = match first.at <= reached {
+                true => DecisionOutcome::Applied(first.n),
+                // It holds, and can not be seen here.
+                false if is_stuck || first.until <= now => DecisionOutcome::Unknown,
+                false => return,
+            };
+            if let Some(answered) = self.decisions.answers.pop_front() {
+                let _ = answered.done.send(outcome);
+            }
         }
     }
 
     fn fetch_owed(&mut self) {
         let room = &mut self.decisions;
         let state = self.fold.state();
-        let values = room.owed.values().take(FETCHES).filter_map(|key| state.decision(key));
+        let values = room.owed.values().take(FETCHES).filter_map(|owed| state.decision(&owed.key));
         for hash in values.map(|known| known.value) {
+            if room.fetching.len() >= FETCHES {
+                return;
+            }
             if room.contents.known.contains_key(&hash) || !room.fetching.insert(hash) {
                 continue;
             }
             let (bus, events) = (Arc::clone(&self.outward.bus), self.outward.events.clone());
             self.desk.tasks.spawn(async move {
-                let content = log_reader::fetch(&bus, hash).await;
-                let _ = events.send(DriverEvent::Content(hash, content)).await;
+                // Once: a value that has a next one by now was dropped, and must not hold up that one.
+                let fetched = match bus.get(hash).await {
+                    Ok(Some(content)) => FetchedContent::Here(content),
+                    Ok(None) => FetchedContent::Missing,
+                    Err(error) => {
+                        tracing::debug!(%error, "the content of a decision is asked for again");
+                        FetchedContent::NoAnswer
+                    }
+                };
+                if !matches!(fetched, FetchedContent::Here(_)) {
+                    tokio::time::sleep(FETCH_AGAIN).await;
+                }
+                let _ = events.send(DriverEvent::Content(hash, fetched)).await;
             });
         }
     }
 
-    pub(super) fn content_came(&mut self, hash: BlobHash, content: Option<Bytes>) {
+    pub(super) fn content_came(&mut self, hash: BlobHash, fetched: FetchedContent) {
         self.decisions.fetching.remove(&hash);
-        match content {
-            Some(content) => self.decisions.contents.put(hash, content),
-            None => {
-                let state = self.fold.state();
-                let owed = self.decisions.owed.values();
-                let is_needed = owed.filter_map(|key| state.decision(key)).any(|known| known.value == hash);
-                // Where the log is read further than this, it may have a next value, whose writer dropped this one.
-                if is_needed && state.sequence() >= self.members.head() {
-                    self.stuck("what was decided can not be read from the bus".to_owned());
-                    return;
-                }
+        match fetched {
+            FetchedContent::Here(content) => self.decisions.contents.put(hash, content),
+            FetchedContent::Missing if self.has_missed(hash) => {
+                self.stuck("what was decided can not be read from the bus".to_owned());
+                return self.answer_applied(Instant::now());
             }
+            FetchedContent::Missing | FetchedContent::NoAnswer => {}
         }
         self.tell_decided();
+    }
+
+    /// Counts that a content was not there. Tells whether it is needed, and was missing for too long.
+    fn has_missed(&mut self, hash: BlobHash) -> bool {
+        let state = self.fold.state();
+        let mut needed = self.decisions.owed.values_mut();
+        let needed = needed.find(|owed| state.decision(&owed.key).is_some_and(|known| known.value == hash));
+        let Some(owed) = needed else { return false };
+        owed.missed += 1;
+        // Where the log is read further than this, it may have a next value, whose writer dropped this one.
+        owed.missed >= MOST_MISSES && state.sequence() >= self.members.head()
     }
 
     // ---- for whoever reads

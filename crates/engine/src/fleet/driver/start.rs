@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidings_cluster::{BusArrivals, BusKeys, FleetBus as _, NatsBus, NatsSettings};
+use tidings_cluster::{BusArrivals, FleetBus as _, NatsBus};
 use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};
 use tidings_hub::fleet::fold::FleetFold;
 use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
@@ -19,6 +19,7 @@ use super::exchanges::{CarriedRequests, ForwardedRequests};
 use super::offers::OfferWrites;
 use super::set_changes::SetChanges;
 use super::{DriverEvent, DriverOutward, DriverPace, FleetDriver, FleetEffects, LocalReplica};
+use crate::fleet::decisions::{DecisionOutcome, DecisionWish, NOT_CONNECTED};
 use crate::fleet::desk::{FleetDesk, FleetWish};
 use crate::fleet::log_reader::LogReading;
 use crate::fleet::shown::FleetShown;
@@ -84,21 +85,13 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
 
 /// Tries until the bus is there. Meanwhile nothing can be confirmed or forwarded.
 async fn connect(desk: &FleetDesk, wishes: &mut mpsc::Receiver<FleetWish>) -> Option<(NatsBus, BusArrivals)> {
-    let keys = match BusKeys::derive(&desk.settings.secrets) {
-        Ok(keys) => keys,
+    let settings = match desk.settings.bus(desk.me.clone()) {
+        Ok(settings) => settings,
         Err(error) => {
             // The configuration was checked, so this is out of reach.
             tracing::error!(%error, "no cluster");
             return None;
         }
-    };
-    let settings = NatsSettings {
-        servers: desk.settings.nats.clone(),
-        access: desk.settings.access.clone(),
-        name: desk.settings.name.clone(),
-        replica: desk.me.clone(),
-        copies: desk.settings.copies,
-        keys,
     };
     let mut said = None;
     loop {
@@ -141,6 +134,10 @@ fn refuse(wish: FleetWish) -> bool {
         }
         FleetWish::Read(done) => {
             let _ = done.send(false);
+            false
+        }
+        FleetWish::Decisions(DecisionWish::Write(wish)) => {
+            let _ = wish.done.send(DecisionOutcome::Refused(NOT_CONNECTED.to_owned()));
             false
         }
         _ => false,

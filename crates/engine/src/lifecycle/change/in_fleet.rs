@@ -131,8 +131,10 @@ impl ServerLifecycle {
         for arrival in &mut transaction.arrivals {
             arrival.is_followed = true;
             if let Some(OfferContent { hello, lists }) = offers.remove(&arrival.server.plan.name) {
-                let offer = ParkedOffer { offer: arrival.server.offer_of(&hello, lists), hello: Arc::new(hello) };
-                if let Some(ParkedOffer { offer, hello }) = self.discovery.park(&arrival.server.plan, offer) {
+                let (offer, hello) = (arrival.server.offer_of(&hello, lists), Arc::new(hello));
+                let server = Arc::downgrade(&arrival.server);
+                let parked = ParkedOffer { offer, hello, server };
+                if let Some(ParkedOffer { offer, hello, .. }) = self.discovery.park(&arrival.server.plan, parked) {
                     arrival.first = First::Logged(Box::new((offer, hello)));
                 }
             }
