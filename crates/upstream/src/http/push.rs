@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::{ACCEPT, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
 use tidings_proto::ServerMessage;
 use tidings_wire::sse::SseDecoder;
 use tidings_wire::{Frame, FrameError, FrameKind, IncomingMessage};
@@ -59,31 +59,46 @@ enum PushEnd {
     Unsupported,
     /// It ended; open it again.
     Closed,
-    /// Not now: the server may still hold the stream from before, or have too much to do.
-    Later,
+    /// Not now: the server may still hold the stream from before, or have too much to do. With how long it asks to wait.
+    Later(Option<Duration>),
     /// It could not be opened.
     Failed,
     /// The server refuses it as if it did not know the session.
     Refused,
 }
 
+/// The pause before a stream is asked for again that was put off so many times in a row. The first is short: a balancer that refuses one request
+/// is free for the next, and nothing is heard meanwhile.
+fn busy_pause(times: u32, asked: Option<Duration>) -> Duration {
+    match asked {
+        Some(asked) => asked.clamp(RETRY, LONGEST),
+        None => RETRY.saturating_mul(times).min(LONGEST / 2),
+    }
+}
+
+/// In seconds; a date is as good as no word, since no two clocks agree.
+fn asked_to_wait(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
 impl PushStream {
     async fn run(&mut self) {
-        let (mut failures, mut short, mut refusals) = (0_u32, 0_u32, 0_u32);
+        let (mut failures, mut short, mut refusals, mut put_off) = (0_u32, 0_u32, 0_u32, 0_u32);
         loop {
             self.spoke = false;
             let opened = Instant::now();
             match self.once().await {
                 PushEnd::Unsupported => return self.unsupported(),
                 PushEnd::Closed => {
-                    (failures, refusals) = (0, 0);
+                    (failures, refusals, put_off) = (0, 0, 0);
                     // Each new stream is a reason to list everything: one that says nothing must not be one all the time.
                     short = if self.spoke || opened.elapsed() >= AT_ONCE { 0 } else { short + 1 };
                 }
-                PushEnd::Later => {
+                PushEnd::Later(asked) => {
                     self.tell_decided();
+                    put_off += 1;
                     // Without a count of failures: the server has said that it is there.
-                    tokio::time::sleep(LONGEST / 2).await;
+                    tokio::time::sleep(busy_pause(put_off, asked)).await;
                     continue;
                 }
                 PushEnd::Refused => {
@@ -147,7 +162,7 @@ impl PushStream {
             // The status that the specification gives to servers without such a stream.
             StatusCode::METHOD_NOT_ALLOWED => return PushEnd::Unsupported,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-                return PushEnd::Later;
+                return PushEnd::Later(asked_to_wait(answer.headers()));
             }
             StatusCode::UNAUTHORIZED if answer.headers().contains_key(WWW_AUTHENTICATE) => {
                 // Opened again with the newer token, if there is one.
@@ -164,7 +179,7 @@ impl PushStream {
                 let Some(refusal) = refusal else { return PushEnd::Unsupported };
                 self.shared.trouble(&refusal);
                 // The server may also still hold the stream from before.
-                return if status == StatusCode::CONFLICT { PushEnd::Later } else { PushEnd::Refused };
+                return if status == StatusCode::CONFLICT { PushEnd::Later(None) } else { PushEnd::Refused };
             }
             _ => return self.failed(&LinkError::Status { status: status.as_u16(), body: None }),
         }
@@ -240,5 +255,23 @@ impl PushStream {
                 1
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // edges A3: what a balancer answers in the place of the server must not silence it for long
+    #[test]
+    fn a_stream_that_is_put_off_is_asked_for_soon_and_then_less_often() {
+        let pauses: Vec<u64> = (1..=7).map(|times| busy_pause(times, None).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 3, 4, 5, 5, 5]);
+        let after = |text| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            busy_pause(1, asked_to_wait(&headers)).as_secs()
+        };
+        assert_eq!([after("0"), after("4"), after(" 7 "), after("86400")], [1, 4, 7, 10]);
+        assert_eq!([after("Fri, 31 Dec 1999 23:59:59 GMT"), after("-3"), after("")], [1, 1, 1]);
     }
 }
