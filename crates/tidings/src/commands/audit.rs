@@ -50,7 +50,15 @@ fn line(paint: TerminalPaint, record: &Value) -> String {
             let parts = parts.iter().filter(|(_, names)| !names.is_empty());
             format!("servers: {}", parts.map(|(word, names)| format!("{word}: {names}")).collect::<Vec<_>>().join("; "))
         }
-        verdict @ ("approved" | "rejected") => format!("{verdict} {}: {}", text("server"), names("names")),
+        verdict @ ("approved" | "rejected") => {
+            let unknown =
+                if record["unanswered"] == true { "; the cluster did not say whether that holds" } else { "" };
+            format!("{verdict} {}: {}{unknown}", text("server"), names("names"))
+        }
+        "policy" => match record["rules"].as_u64() {
+            Some(rules) => format!("policy: {rules} rules, mode {}", text("mode")),
+            None => "policy: none any more".to_owned(),
+        },
         "administration" => format!("{} by {}: {}", text("request"), text("principal"), record["status"]),
         "refused" => {
             let more = record["more"].as_u64().map(|more| format!(", and {more} more the minute before"));
@@ -100,6 +108,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_decision_that_the_cluster_did_not_answer_does_not_look_like_one_that_holds() {
+        let mut record = json!({ "seq": 1, "kind": "approved", "server": "notes", "names": ["add", "list"] });
+        let paint = TerminalPaint { colours: false, width: None };
+        assert!(line(paint, &record).ends_with("approved notes: add, list\n"), "{record}");
+        record["unanswered"] = true.into();
+        let shown = line(paint, &record);
+        assert!(shown.ends_with("approved notes: add, list; the cluster did not say whether that holds\n"), "{shown}");
+    }
 
     #[test]
     fn a_record_is_one_line_whatever_others_said_in_it() {
