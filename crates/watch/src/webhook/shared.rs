@@ -103,7 +103,7 @@ impl WrittenDelivery {
 }
 
 /// Names may be longer than what a key may have.
-fn hidden(name: &str) -> String {
+pub(super) fn hidden(name: &str) -> String {
     blake3::hash(name.as_bytes()).to_hex()[..32].to_owned()
 }
 

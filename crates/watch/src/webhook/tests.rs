@@ -3,6 +3,7 @@
 use http::HeaderValue;
 use ring::hmac;
 use serde_json::json;
+use tidings_engine::{Decided, DecisionFollower as _};
 
 use super::*;
 use crate::probe::ProbeLink;
@@ -82,4 +83,29 @@ fn parts_are_bounded_and_the_oldest_goes_first() {
     let state = hook.state();
     assert_eq!(state.parts.len(), MOST_PARTS);
     assert!(!state.parts.contains_key("watch://deploys/0") && state.parts.contains_key("watch://deploys/1"));
+}
+
+// A replica makes a second source of a watch for a file that is refused afterwards.
+#[test]
+fn a_source_that_was_made_in_vain_does_not_take_the_place_of_the_one_that_goes_on() {
+    let hooks = SharedHooks::default();
+    let (kept, refused) = (hook(None), hook(None));
+    hooks.join(&kept);
+    hooks.join(&refused);
+    drop(refused);
+    let mut deliveries = kept.deliveries.subscribe();
+    deliveries.mark_unchanged();
+    hooks.decided(&shared::hidden("deploys"), Some(&written("1", 1)));
+    assert!(deliveries.has_changed().unwrap());
+    assert_eq!(kept.state().last.as_ref().map(|last| last.content.bytes.clone()), Some(Bytes::from_static(b"1")));
+    // One that joins later knows what was delivered before.
+    let later = hook(None);
+    hooks.join(&later);
+    assert_eq!(later.state().last.as_ref().map(|last| last.number), Some(1));
+}
+
+/// What a replica reads in the log.
+fn written(body: &str, n: u64) -> Decided {
+    let value = format!("{{\"at\":1,\"ids\":[]}}\n{body}");
+    Decided { n, value: Bytes::from(value) }
 }
