@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tidings_hub::fleet::entry::FleetEntry;
 use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
 use tidings_hub::fleet::members::ReplicaBeat;
+use tidings_hub::fleet::state_keeping::KeptState;
 use tidings_hub::fleet::{BlobHash, ReplicaId};
 use tokio::sync::mpsc;
 
@@ -197,6 +198,12 @@ pub trait FleetBus: Send + Sync {
 
     /// Drops content that nobody needs any more.
     fn drop_content(&self, hash: BlobHash) -> impl Future<Output = Result<(), BusError>> + Send;
+
+    /// Names the state that whoever joins begins with. Its content is there already.
+    fn keep_state(&self, kept: &KeptState) -> impl Future<Output = Result<(), BusError>> + Send;
+
+    /// The state that was kept last. One that is not of this log any more is none.
+    fn kept_state(&self) -> impl Future<Output = Result<Option<KeptState>, BusError>> + Send;
 
     /// Tells all replicas how it is with this one.
     fn beat(&self, beat: &ReplicaBeat) -> impl Future<Output = Result<(), BusError>> + Send;

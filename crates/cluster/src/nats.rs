@@ -7,6 +7,7 @@
 mod access;
 mod contents;
 mod examination;
+mod kept_state;
 mod log;
 mod messages;
 
@@ -71,6 +72,11 @@ impl NatsNames {
 
     fn beat(&self) -> String {
         format!("{}.beat", self.prefix)
+    }
+
+    /// Among the contents, of which the stream keeps the last message of each subject.
+    fn state(&self) -> String {
+        format!("{}.blob.state", self.prefix)
     }
 
     fn to(&self, keys: &BusKeys, replica: &ReplicaId) -> String {

@@ -83,25 +83,25 @@ impl NatsBus {
             return Err(BusError::NotConnected);
         }
         let subject = self.part(hash, number);
-        let Some(sealed) = self.kept(&subject).await? else { return Ok(None) };
+        let Some(sealed) = kept(&self.blobs, &subject).await? else { return Ok(None) };
         let foreign = || BusError::Foreign { place: subject.clone() };
         let opened = self.keys.open(&subject, &sealed).ok_or_else(foreign)?;
         let (count, part) = opened.split_first_chunk().ok_or_else(foreign)?;
         let count = usize::try_from(u32::from_le_bytes(*count)).map_err(refused)?;
         Ok(Some((count, part.to_vec())))
     }
+}
 
-    /// Any server that keeps the stream answers; one that is behind does not have it yet, so the leader is asked before that counts.
-    async fn kept(&self, subject: &str) -> Result<Option<Bytes>, BusError> {
-        match self.blobs.direct_get_last_for_subject(subject).await {
-            Ok(message) => return Ok(Some(message.payload)),
-            Err(error) if error.kind() == DirectGetErrorKind::NotFound => {}
-            Err(error) => return Err(refused(error)),
-        }
-        match self.blobs.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => Ok(Some(message.payload)),
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(refused(error)),
-        }
+/// Any server that keeps the stream answers; one that is behind does not have it yet, so the leader is asked before that counts.
+pub(super) async fn kept(blobs: &Stream, subject: &str) -> Result<Option<Bytes>, BusError> {
+    match blobs.direct_get_last_for_subject(subject).await {
+        Ok(message) => return Ok(Some(message.payload)),
+        Err(error) if error.kind() == DirectGetErrorKind::NotFound => {}
+        Err(error) => return Err(refused(error)),
+    }
+    match blobs.get_last_raw_message_by_subject(subject).await {
+        Ok(message) => Ok(Some(message.payload)),
+        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(refused(error)),
     }
 }

@@ -6,7 +6,7 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{AccountErrorKind, Context, ContextBuilder, GetStreamErrorKind};
 
 use super::access::NatsDoor;
-use super::{ANSWER_WITHIN, NatsNames, NatsSettings, refused};
+use super::{ANSWER_WITHIN, NatsNames, NatsSettings, kept_state, refused};
 use crate::bus::BusError;
 use crate::bus_keys::BusKeys;
 
@@ -28,20 +28,30 @@ pub struct BusExamination {
 pub struct FoundLog {
     /// The name of its stream.
     pub stream: String,
-    /// The position of its first entry: 1, as long as nothing was dropped.
+    /// The position of its first entry: 1, as long as nothing was forgotten.
     pub first: u64,
     /// How many entries it has.
     pub entries: u64,
     /// How many bytes they have.
     pub bytes: u64,
-    /// How many it may have before the oldest are dropped.
+    /// How many it may have before it forgets the oldest.
     pub most_bytes: u64,
+    /// The position of the last entry in the state that whoever joins begins with; `None` where all entries are read.
+    pub kept: Option<u64>,
     /// How many servers keep it.
     pub copies: usize,
     /// Whether one of them leads it: without a leader nothing can be written.
     pub has_leader: bool,
     /// Whether the secret of the configuration opens its last entry.
     pub opens: bool,
+}
+
+impl FoundLog {
+    /// Whether all entries are there that a replica which joins has to read.
+    pub fn can_be_joined(&self) -> bool {
+        // A log that was emptied goes on counting, so nothing in it can stand at 1.
+        self.first <= 1 || self.kept.is_some_and(|kept| kept + 1 >= self.first)
+    }
 }
 
 /// Looks at the bus of a cluster: whether it lets this replica in, has what a cluster needs, and holds a log that can be joined.
@@ -89,7 +99,12 @@ async fn find_log(context: &Context, names: &NatsNames, keys: &BusKeys) -> Resul
             keys.open(&names.log(), &last.payload).is_some()
         }
     };
+    let kept = match context.get_stream(&names.blob_stream).await {
+        Ok(blobs) if opens => kept_state::find(&blobs, &stream, names, keys).await?.map(|kept| kept.position),
+        _ => None,
+    };
     Ok(Some(FoundLog {
+        kept,
         stream: names.log_stream.clone(),
         first: info.state.first_sequence,
         entries: info.state.messages,

@@ -12,6 +12,7 @@ use futures_util::StreamExt as _;
 use tidings_hub::fleet::entry::FleetEntry;
 use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
 use tidings_hub::fleet::members::ReplicaBeat;
+use tidings_hub::fleet::state_keeping::KeptState;
 use tidings_hub::fleet::{BlobHash, ReplicaId};
 
 use super::{NatsBus, NatsNames, refused};
@@ -136,6 +137,14 @@ impl FleetBus for NatsBus {
 
     async fn drop_content(&self, hash: BlobHash) -> Result<(), BusError> {
         self.purge_content(hash).await
+    }
+
+    async fn keep_state(&self, kept: &KeptState) -> Result<(), BusError> {
+        self.write_kept_state(kept).await
+    }
+
+    async fn kept_state(&self) -> Result<Option<KeptState>, BusError> {
+        self.read_kept_state().await
     }
 
     async fn beat(&self, beat: &ReplicaBeat) -> Result<(), BusError> {

@@ -2,6 +2,8 @@
 
 use async_nats::jetstream;
 use tidings_cluster::{BusError, FleetBus as _, NatsBus, examine_bus};
+use tidings_hub::fleet::BlobHash;
+use tidings_hub::fleet::state_keeping::KeptState;
 use tidings_testkit::NatsServer;
 
 use crate::{SECRET, id, join, plan, settings};
@@ -30,14 +32,15 @@ async fn the_log_of_a_cluster_is_found_and_opened_with_its_secret_alone() {
     bus.append(&id(1), &plan(), None).await.unwrap();
     bus.append(&id(2), &plan(), None).await.unwrap();
     let log = examine_bus(settings(&server, "other", SECRET, 1)).await.unwrap().log.unwrap();
-    assert_eq!((log.first, log.entries, log.copies), (1, 2, 1));
+    assert_eq!((log.first, log.entries, log.copies, log.kept), (1, 2, 1, None));
+    assert!(log.can_be_joined(), "{log:?}");
     assert!(log.has_leader && log.opens && log.bytes > 0 && log.bytes < log.most_bytes, "{log:?}");
     let foreign = examine_bus(settings(&server, "other", [9; 32], 1)).await.unwrap().log.unwrap();
     assert!(!foreign.opens, "another secret: {foreign:?}");
     assert_eq!(bus.head().await.unwrap().position, 2, "nothing was written");
 }
 
-// cluster: a log that lost its beginning can not be joined, also when nothing of it is left.
+// cluster: a log that lost its beginning can not be joined, also when nothing of it is left, unless a state is kept.
 #[tokio::test]
 async fn a_log_without_its_beginning_is_seen() {
     let Some(server) = NatsServer::start() else { return };
@@ -49,10 +52,18 @@ async fn a_log_without_its_beginning_is_seen() {
     let stream = jetstream::new(client).get_stream("tidings-test-log").await.unwrap();
     stream.purge().sequence(3).await.unwrap();
     let log = examine_bus(settings(&server, "other", SECRET, 1)).await.unwrap().log.unwrap();
-    assert_eq!((log.first, log.entries), (3, 1));
+    assert_eq!((log.first, log.entries, log.can_be_joined()), (3, 1, false));
     stream.purge().await.unwrap();
     let log = examine_bus(settings(&server, "other", SECRET, 1)).await.unwrap().log.unwrap();
-    assert_eq!((log.first, log.entries), (4, 0));
+    assert_eq!((log.first, log.entries, log.can_be_joined()), (4, 0, false));
+    let content = bus.put("state".into()).await.unwrap();
+    for (position, is_enough) in [(2, false), (3, true), (4, false)] {
+        let kept = KeptState { format: 1, position, entry: BlobHash::default(), content };
+        bus.keep_state(&kept).await.unwrap();
+        assert_eq!(bus.kept_state().await.unwrap(), is_enough.then_some(kept));
+        let log = examine_bus(settings(&server, "other", SECRET, 1)).await.unwrap().log.unwrap();
+        assert_eq!((log.kept, log.can_be_joined()), (is_enough.then_some(3), is_enough), "at {position}");
+    }
 }
 
 // cluster: what NATS says of a login that may not use JetStream names no remedy.
@@ -67,4 +78,27 @@ async fn without_jetstream_it_is_said_what_to_switch_on() {
         assert!(matches!(error, BusError::NoJetStream), "{error:?}");
         assert!(error.to_string().contains("`-js`"), "{error}");
     }
+}
+
+// cluster: a state is none of a log that has another entry in its place.
+#[tokio::test]
+async fn a_state_of_another_history_is_not_begun_with() {
+    let Some(server) = NatsServer::start() else { return };
+    let (bus, _arrivals) = join(&server, "one").await;
+    for number in 1..=3 {
+        bus.append(&id(number), &plan(), None).await.unwrap();
+    }
+    assert_eq!(bus.kept_state().await.unwrap(), None);
+    let logged = bus.entries(3).await.unwrap().next().await.unwrap();
+    let content = bus.put("state".into()).await.unwrap();
+    let kept = KeptState { format: 1, position: 3, entry: logged.bytes, content };
+    bus.keep_state(&kept).await.unwrap();
+    assert_eq!(bus.kept_state().await.unwrap(), Some(kept));
+    // Also from the middle, and the one that was kept last.
+    let earlier = KeptState { position: 2, ..kept };
+    bus.keep_state(&earlier).await.unwrap();
+    assert_eq!(bus.kept_state().await.unwrap(), Some(earlier), "equal entries");
+    let other = KeptState { entry: BlobHash::of(b"another entry"), ..kept };
+    bus.keep_state(&other).await.unwrap();
+    assert_eq!(bus.kept_state().await.unwrap(), None);
 }

@@ -4,6 +4,7 @@
 
 mod decisions;
 mod exchanges;
+mod kept_state;
 mod offers;
 mod seats;
 mod set_changes;
@@ -23,7 +24,7 @@ use tidings_hub::fleet::frames::{ExchangeId, FleetFrame};
 use tidings_hub::fleet::index_reads::{HeadAnswer, HeadAsk, IndexCommand, IndexReads};
 use tidings_hub::fleet::members::{FleetMembers, GONE_AFTER, MemberEvent};
 use tidings_hub::fleet::ownership::FleetOwnership;
-use tidings_hub::fleet::{BlobHash, FleetServerName, OwnerEpoch, ReplicaId};
+use tidings_hub::fleet::{BlobHash, FleetServerName, LogSequence, OwnerEpoch, ReplicaId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::carried::CarriedWork;
@@ -33,13 +34,14 @@ use super::offer_form::{self, OfferContent};
 use super::set_change::{LoggedChange, SetGate};
 use decisions::{DecisionRoom, FetchedContent};
 use exchanges::{CarriedRequests, ForwardedRequests};
+use kept_state::StateRoom;
 use offers::OfferWrites;
 use set_changes::SetChanges;
 
 /// How often the driver looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 /// The format of entries and frames that this version writes and reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// What the driver does to the rest of the engine.
 pub(crate) trait FleetEffects: Send + Sync {
@@ -72,6 +74,8 @@ enum DriverEvent {
     DecisionTooLarge(u64, String),
     /// The content of a decision was asked for.
     Content(BlobHash, FetchedContent),
+    /// The state up to there is kept for whoever joins, in the place of another one.
+    StateKept(LogSequence, Option<BlobHash>),
 }
 
 /// All that the task owns.
@@ -92,6 +96,7 @@ struct FleetDriver {
     offering: OfferWrites,
     set: SetChanges,
     decisions: DecisionRoom,
+    states: StateRoom,
 }
 
 /// Where what the driver does leads: to the bus, and back to the driver when something that ran beside it is done.
@@ -153,6 +158,7 @@ impl FleetDriver {
                     Some(DriverEvent::ChangeTooLarge(number, why)) => self.change_too_large(number, why),
                     Some(DriverEvent::DecisionTooLarge(number, why)) => self.decision_too_large(number, why),
                     Some(DriverEvent::Content(hash, fetched)) => self.content_came(hash, fetched),
+                    Some(DriverEvent::StateKept(at, replaced)) => self.state_kept(at, replaced),
                     None => return,
                 },
                 wish = wishes.recv() => match wish {
@@ -317,6 +323,7 @@ impl FleetDriver {
         let replaced = self.replaced_by(&logged.entry);
         let effect = self.fold.apply(logged.position, &logged.entry, logged.bytes);
         let sequence = self.fold.state().sequence();
+        self.states.entry_read(logged.bytes);
         match &effect {
             EntryEffect::Void(reason) => {
                 tracing::debug!(?reason, position = logged.position, "an entry of the log is void");

@@ -183,6 +183,11 @@ impl FleetState {
         self.switched.get(server).copied()
     }
 
+    /// The servers that somebody switched, and whether they are on.
+    pub fn switches(&self) -> impl Iterator<Item = (&FleetServerName, bool)> {
+        self.switched.iter().map(|(name, on)| (name, *on))
+    }
+
     /// The last value under a key.
     pub fn decision(&self, key: &DecisionKey) -> Option<DecidedValue> {
         self.decisions.get(key).copied()

@@ -4,9 +4,7 @@ use serde_json::Value;
 use tidings_testkit::{NatsServer, TempDir, within};
 use tokio::process::Command;
 
-use crate::{counting, replica};
-
-const SECRET: &str = "0123456789abcdef0123456789abcdef";
+use crate::{SECRET, counting, replica};
 
 /// What it says of the cluster, from a machine where no gateway runs.
 async fn of_cluster(url: &str, secret: &str, more: &str) -> Vec<Value> {

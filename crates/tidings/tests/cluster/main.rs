@@ -19,6 +19,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidings_testkit::{Gateway, GatewayBuilder, NatsServer, Server, ServerBuilder};
 
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
 /// Replicas of one cluster, and the bus between them.
 struct Fleet {
     nats: NatsServer,
@@ -39,8 +41,7 @@ async fn replica(nats: &NatsServer, name: &str, servers: &[(&str, &Server)]) -> 
 
 /// A replica with more keys in `[cluster]`, or other sections after it.
 fn replica_with(url: &str, name: &str, more: &str, servers: &[(&str, &Server)]) -> GatewayBuilder {
-    let cluster =
-        format!("[cluster]\nnats = {url:?}\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = {name:?}\n{more}");
+    let cluster = format!("[cluster]\nnats = {url:?}\nsecret = {SECRET:?}\nreplica = {name:?}\n{more}");
     let mut builder = Gateway::builder().quick().toml(&cluster).env("RUST_LOG", "info");
     for (name, server) in servers {
         builder = builder.server(name, server);

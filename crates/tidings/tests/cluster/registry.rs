@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidings_testkit::{Gateway, ListFollower, Server, V2025_06_18, eventually};
+use tidings_cluster::{AppendId, BusKeys, FleetBus as _, NatsBus, NatsSettings};
+use tidings_hub::fleet::entry::FleetEntry;
+use tidings_hub::fleet::state_keeping::KEPT_EVERY;
+use tidings_hub::fleet::{LogSequence, ReplicaId};
+use tidings_testkit::{Gateway, ListFollower, Server, V2025_06_18, eventually, within};
 
-use crate::{Fleet, counting, owner_in, replica};
+use crate::{Fleet, SECRET, counting, owner_in, replica};
 
 async fn tools_only(name: &str) -> Server {
     Server::builder(name).echo("echo").stdio().await
@@ -136,6 +140,83 @@ async fn a_replica_that_restarts_or_joins_later_has_what_was_added() {
     let kept = fleet.nats.kept_bytes();
     let is_in = |text: &str| kept.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(kept.len() > 1000 && !is_in("a-secret-that-nobody-may-read") && !is_in("two__echo"));
+}
+
+/// Writes so many entries that the state is kept, and has the log forget what is before it.
+async fn forget_beginning(fleet: &Fleet) {
+    let settings = NatsSettings {
+        servers: vec![fleet.nats.url()],
+        access: Default::default(),
+        name: "tidings".to_owned(),
+        replica: ReplicaId { name: "writer".into(), incarnation: 1 },
+        copies: 1,
+        keys: BusKeys::derive(&[SECRET]).unwrap(),
+    };
+    let (bus, _arrivals) = NatsBus::connect(settings).await.unwrap();
+    // Nobody owes anything by these.
+    let nothing = FleetEntry::Echo { from: LogSequence(0), to: LogSequence(0) };
+    for n in 0..KEPT_EVERY {
+        bus.append(&AppendId(format!("nothing-{n}")), &nothing, None).await.unwrap();
+    }
+    let kept = within("the state is kept", async {
+        loop {
+            match bus.kept_state().await.unwrap() {
+                Some(kept) => return kept,
+                None => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    })
+    .await;
+    let client = async_nats::connect(fleet.nats.url()).await.unwrap();
+    let log = async_nats::jetstream::new(client).get_stream("tidings-tidings-log").await.unwrap();
+    log.purge().sequence(kept.position + 1).await.unwrap();
+    bus.close().await;
+}
+
+// cluster: what was added, switched and listed is there for who joins, although the log has forgotten how it came about
+#[tokio::test]
+async fn a_replica_that_joins_has_everything_that_the_log_has_forgotten() {
+    let (one, two) = (tools_only("one").await, tools_only("two").await);
+    let (off, other) = (tools_only("off").await, tools_only("other").await);
+    let Some(mut fleet) = Fleet::begin(2, &[("one", &one), ("other", &other)]).await else { return };
+    assert_eq!(fleet.replicas[0].api("PUT", "/servers/two", two.keys()).await.0, 201);
+    assert_eq!(fleet.replicas[1].api("PUT", "/servers/off", off.keys()).await.0, 201);
+    for name in ["off", "other"] {
+        let (code, switched) = fleet.replicas[0].api("POST", &format!("/servers/{name}/disable"), Value::Null).await;
+        assert_eq!(code, 200, "{switched}");
+    }
+    let mut followers = followers(&fleet).await;
+    forget_beginning(&fleet).await;
+    fleet.replicas.push(replica(&fleet.nats, "c", &[("one", &one), ("other", &other)]).await);
+    let late = &fleet.replicas[2];
+    late.wait_server("two", "ready", |server| server["state"] == "ready").await;
+    assert_eq!(names(late).await, ["one__echo", "two__echo"]);
+    for name in ["off", "other"] {
+        late.wait_server(name, "off", |server| server["state"] == "disabled").await;
+    }
+    let client = late.client().connect().await;
+    for tool in ["one__echo", "two__echo"] {
+        assert!(client.call_tool(tool, json!({"text": "x"})).await.text().contains("x"));
+    }
+    // It goes on with the others, whoever runs something.
+    let (code, switched) = fleet.replicas[2].api("POST", "/servers/other/enable", Value::Null).await;
+    assert_eq!(code, 200, "{switched}");
+    for follower in &mut followers {
+        follower.expect(&["tools"]).await;
+    }
+    // And alone.
+    for place in [0, 1] {
+        fleet.replicas[place].kill().await;
+    }
+    fleet
+        .wait(2, "it runs all", |cluster| {
+            ["one", "two", "other"].iter().all(|name| owner_in(cluster, name).as_deref() == Some("c"))
+        })
+        .await;
+    assert!(fleet.replicas[2].terminate().await.success());
+    fleet.replicas[2] = fleet.replicas[2].again().await;
+    fleet.replicas[2].wait_server("two", "ready", |server| server["state"] == "ready").await;
+    assert_eq!(names(&fleet.replicas[2]).await, ["one__echo", "other__echo", "two__echo"]);
 }
 
 // cluster: servers of the files are switched for all

@@ -163,7 +163,7 @@ impl DecisionRoom {
         self.owed.insert(at, OwedDecision { key: key.clone(), missed: 0 });
     }
 
-    fn drop_later(&mut self, content: BlobHash, now: Instant) {
+    pub(super) fn drop_later(&mut self, content: BlobHash, now: Instant) {
         if self.drops.len() < DROPS {
             self.drops.push_back((now + DROP_AFTER, content));
         }
@@ -184,11 +184,24 @@ impl FleetDriver {
                     return;
                 }
                 self.decisions.followers.insert(kind, follower);
-                for (key, decided) in self.fold.state().decisions_of(kind) {
-                    self.decisions.owe(key, decided.at);
-                }
+                self.owe_all(kind);
                 self.tell_decided();
             }
+        }
+    }
+
+    /// Followers that are there at the start are told of everything that the state has.
+    pub(super) fn decisions_begun(&mut self) {
+        let kinds: Vec<DecisionKind> = self.decisions.followers.keys().copied().collect();
+        for kind in kinds {
+            self.owe_all(kind);
+        }
+        self.tell_decided();
+    }
+
+    fn owe_all(&mut self, kind: DecisionKind) {
+        for (key, decided) in self.fold.state().decisions_of(kind) {
+            self.decisions.owe(key, decided.at);
         }
     }
 

@@ -47,6 +47,13 @@ pub(super) struct ApplyingSet {
     until: Instant,
 }
 
+impl ApplyingSet {
+    /// One that this process did not make.
+    pub(super) fn followed(entry: FleetEntry, ended: oneshot::Receiver<()>) -> Self {
+        Self { entry, is_mine: false, ended, until: Instant::now() + APPLY_WITHIN }
+    }
+}
+
 /// Waits until a change is applied: whether it could be. For ever where there is none.
 pub(super) async fn applied(applying: &mut Option<ApplyingSet>) -> bool {
     let Some(applying) = applying else { return std::future::pending().await };

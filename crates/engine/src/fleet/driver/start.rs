@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::decisions::DecisionRoom;
 use super::exchanges::{CarriedRequests, ForwardedRequests};
+use super::kept_state::{self, KeptBeginning, StateRoom};
 use super::offers::OfferWrites;
 use super::set_changes::SetChanges;
 use super::{DriverEvent, DriverOutward, DriverPace, FleetDriver, FleetEffects, LocalReplica};
@@ -62,11 +63,15 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
     let me = desk.me.clone();
     let now = Instant::now();
     let pace = DriverPace { beats: 0, next_beat: now, next_plan: now + BEAT_EVERY * 3, appends: 0, behind_since: None };
-    let driver = FleetDriver {
+    let found = kept_state::find(&bus, &*effects).await;
+    let (fold, change) = found.map(KeptBeginning::split).unzip();
+    let fold = fold.unwrap_or_else(FleetFold::default);
+    let mut driver = FleetDriver {
         effects,
-        reading: LogReading::begin(Arc::clone(&bus), 1),
+        reading: LogReading::begin(Arc::clone(&bus), fold.next_position()),
         outward: DriverOutward { bus, events, frames },
-        fold: FleetFold::default(),
+        states: StateRoom::new(fold.state().sequence()),
+        fold,
         members: FleetMembers::new(me.clone()),
         ownership: FleetOwnership::new(me.clone(), desk.settings.labels.clone(), config),
         running: BTreeMap::new(),
@@ -79,6 +84,9 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
         local: LocalReplica { me, config, plan, trouble: None, namesake_until: None, leaving: false, pace },
         desk,
     };
+    if let Some(change) = change {
+        driver.begin_with(change);
+    }
     driver.drive(wishes, arrivals, happened).await;
     sending.abort();
 }

@@ -34,6 +34,9 @@ impl FleetDriver {
             self.own(commands);
             self.write_offers(now);
             self.write_plan(now);
+            if self.fold.state().sequence() >= head {
+                self.keep_state(now);
+            }
             if let Some(echo) = self.reads.echo_due(now) {
                 self.append(echo);
             }

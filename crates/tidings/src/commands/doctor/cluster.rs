@@ -41,10 +41,11 @@ fn of_bus(found: &BusExamination, copies: usize) -> Vec<DoctorFinding> {
         let log = match &found.log {
             None => "no replica came yet".to_owned(),
             Some(log) => format!(
-                "the log has {} entries, {:.1} of at most {} MiB",
+                "the log has {} entries, {:.1} of at most {} MiB{}",
                 log.entries,
-                mebibytes(log.bytes),
-                log.most_bytes >> 20
+                log.bytes as f64 / f64::from(1 << 20),
+                log.most_bytes >> 20,
+                log.kept.map(|kept| format!("; who joins begins at {}", kept + 1)).unwrap_or_default()
             ),
         };
         let milliseconds = found.round_trip.as_secs_f64() * 1000.0;
@@ -64,21 +65,11 @@ fn of_log(log: &FoundLog, copies: usize) -> Vec<DoctorFinding> {
         let remedy = "give this replica the `secret` of the others, or this cluster a `name` of its own";
         findings.push(DoctorFinding::problem(ABOUT, what, remedy));
     }
-    // A log that was emptied goes on counting, so nothing in it can stand at 1.
-    if log.first > 1 {
+    if !log.can_be_joined() {
         let what =
             format!("the log in {} begins at {}: its beginning is gone, so no replica can join", log.stream, log.first);
         let remedy = "stop all replicas, delete the streams of the cluster and start them again; docs/cluster.md says what is lost by that";
         findings.push(DoctorFinding::problem(ABOUT, what, remedy));
-    }
-    if log.bytes > log.most_bytes / 4 * 3 {
-        let what = format!(
-            "the log in {} has {:.1} of at most {} MiB; after that its beginning is dropped, and no replica can join",
-            log.stream,
-            mebibytes(log.bytes),
-            log.most_bytes >> 20
-        );
-        findings.push(DoctorFinding::problem(ABOUT, what, "plan a moment to begin it anew, as docs/cluster.md says"));
     }
     if log.copies != copies {
         let what = format!("`copies` is {copies}, and {} NATS servers keep {}", log.copies, log.stream);
@@ -87,8 +78,4 @@ fn of_log(log: &FoundLog, copies: usize) -> Vec<DoctorFinding> {
         findings.push(DoctorFinding::note(ABOUT, what, remedy));
     }
     findings
-}
-
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }
