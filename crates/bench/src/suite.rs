@@ -38,8 +38,8 @@ pub(crate) struct SuiteOptions {
     /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
     /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify; of the page 24 screens, 25 filters, 26 what is
     /// remembered, 27 idle, 28 calls; 29 rules; of a cluster (needs nats-server) 31 forwarded calls, 32 answers of 64 MiB,
-    /// 33 notices, 34 stale lists, 35 a killed replica, 36 NATS gone, 37 a replica cut off.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=37))]
+    /// 33 notices, 34 stale lists, 35 a killed replica, 36 NATS gone, 37 a replica cut off, 38 a replica that joins.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=38))]
     only: Option<u8>,
     /// Seconds of each load run.
     #[arg(long, default_value_t = 4.0)]

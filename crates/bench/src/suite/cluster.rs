@@ -1,8 +1,9 @@
-//! Cases 31 to 37: several replicas on a NATS server. Without `nats-server` they are left out, and that is said.
+//! Cases 31 to 38: several replicas on a NATS server. Without `nats-server` they are left out, and that is said.
 
 mod deaths;
 mod fleet;
 mod forwarded;
+mod joins;
 mod notices;
 mod outages;
 
@@ -14,11 +15,11 @@ use crate::report::ReportRow;
 /// The rows of those cases that are wanted.
 pub(super) async fn rows(bench: &BenchContext, wanted: impl Fn(u8) -> bool) -> Vec<ReportRow> {
     let mut rows = Vec::new();
-    if !(31..=37).any(&wanted) {
+    if !(31..=38).any(&wanted) {
         return rows;
     }
     if NatsServer::start().is_none() {
-        eprintln!("cases 31 to 37 are left out: they need nats-server, which `cargo xtask peers` installs");
+        eprintln!("cases 31 to 38 are left out: they need nats-server, which `cargo xtask peers` installs");
         return rows;
     }
     if wanted(31) {
@@ -41,6 +42,9 @@ pub(super) async fn rows(bench: &BenchContext, wanted: impl Fn(u8) -> bool) -> V
     }
     if wanted(37) {
         rows.push(outages::partition(bench).await);
+    }
+    if wanted(38) {
+        rows.push(joins::long_log(bench).await);
     }
     rows
 }

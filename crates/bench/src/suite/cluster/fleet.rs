@@ -10,6 +10,8 @@ use crate::load::http::LoadConnection;
 use crate::process::GatewayProcess;
 use crate::suite::BenchContext;
 
+pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
 const WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -22,19 +24,24 @@ impl BenchFleet {
     /// Starts a replica for each address of NATS, and waits until all know each other and the servers of the file.
     pub(super) async fn begin(bench: &BenchContext, nats: &[String], servers: &str) -> Result<Self, BenchError> {
         let mut fleet = Self { replicas: Vec::new() };
-        for (place, url) in nats.iter().enumerate() {
-            let config = format!(
-                "[cluster]\nnats = {url:?}\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = \"{}\"\n\
-                 [notifications]\nlist_quiet = \"0ms\"\n{servers}",
-                name(place)
-            );
-            let replica = GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await?;
-            fleet.replicas.push(replica);
+        for url in nats {
+            fleet.join(bench, url, servers).await?;
         }
         fleet
             .wait("all replicas at the end of the log", |all| all.iter().all(|seen| is_settled(seen, nats.len())))
             .await?;
         Ok(fleet)
+    }
+
+    /// Starts one more replica, and waits until it is ready.
+    pub(super) async fn join(&mut self, bench: &BenchContext, url: &str, servers: &str) -> Result<(), BenchError> {
+        let config = format!(
+            "[cluster]\nnats = {url:?}\nsecret = {SECRET:?}\nreplica = \"{}\"\n\
+             [notifications]\nlist_quiet = \"0ms\"\n{servers}",
+            name(self.replicas.len())
+        );
+        self.replicas.push(GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await?);
+        Ok(())
     }
 
     /// The same with three replicas and a server of NATS alone.
