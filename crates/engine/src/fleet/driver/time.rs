@@ -165,9 +165,11 @@ impl FleetDriver {
         }));
         replicas.sort_by(|one, other| one.name.cmp(&other.name));
         self.desk.confirmed.store(mine == ReplicaState::Connected, Ordering::Relaxed);
+        // The end of the log is asked for when somebody reads; what was read or said to be read since then is there, too.
+        let read = replicas.iter().map(|replica| replica.applied).max().unwrap_or_default();
         *self.desk.shown.lock() = Some(FleetShown {
             name: self.desk.settings.name.clone(),
-            head: self.members.head().0,
+            head: self.members.head().0.max(read),
             trouble: self.local.trouble.clone().or_else(|| {
                 let is_doubled = self.local.namesake_until.is_some_and(|until| until >= now);
                 is_doubled.then(|| format!("another process is replica \"{}\" too", self.local.me.name.as_str()))
