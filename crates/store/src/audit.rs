@@ -349,13 +349,19 @@ impl<M: Default> AuditWriter<M> {
     /// Takes what waits, in the order in which it happened; tells whether there may be more.
     fn drain(&mut self, batch: &mut AuditBatch) -> bool {
         let mut clock = AuditClock::now();
-        // Not before all were read: the exchange clears what is left in them.
-        if self.has_read_all() {
-            self.lanes.exchange(&mut self.taken);
-        }
+        let mut is_exchanged = false;
         while batch.members.len() < BATCH_BYTES {
             let waiting = self.taken.iter_mut().filter_map(|lane| Some((lane.moment()?, lane)));
-            let Some((moment, lane)) = waiting.min_by_key(|(moment, _)| *moment) else { return false };
+            let Some((moment, lane)) = waiting.min_by_key(|(moment, _)| *moment) else {
+                // Once, so that those who hand over all the time do not keep this thread here; and whenever all were read, so that nothing
+                // is left behind that was handed over before this began.
+                if is_exchanged {
+                    return false;
+                }
+                self.lanes.exchange(&mut self.taken);
+                is_exchanged = true;
+                continue;
+            };
             let time = clock.write_time(moment, &mut batch.members);
             batch.members.push(b',');
             batch.members.extend_from_slice(lane.next(&self.shared.gauge).unwrap_or_default());

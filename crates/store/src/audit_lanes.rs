@@ -328,6 +328,23 @@ mod tests {
         assert_eq!(recorded as u64 + log.dropped(), 4 * 2_000);
     }
 
+    // trust: what came before the end is recorded, also behind what was taken out of the lanes and not read yet
+    #[tokio::test]
+    async fn what_was_handed_over_before_the_end_is_recorded_however_much_waits() {
+        let (log, queue) = AuditLog::start::<()>(Store::in_memory(), limits(64 << 20), SinkSettings::default());
+        // Several transactions.
+        (0..3_000).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("{number:8192}"))));
+        log.follow(Some(0)).await.unwrap().next().await.unwrap();
+        (0..10).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("late-{number}"))));
+        log.close().await;
+        assert_eq!(log.dropped(), 0);
+        let newest = ChangeQuery { from: QueryStart::Newest, limit: 1, max_bytes: 1 << 20 };
+        // The last record is the checkpoint of the end, where there is a key to sign it.
+        let rows = log.shared_storage().unwrap().read(newest).unwrap().rows;
+        let last = String::from_utf8_lossy(&rows[0].json).into_owned();
+        assert!(last.contains("late-9"), "{last}");
+    }
+
     #[tokio::test]
     async fn a_log_that_sleeps_wakes_up_for_a_single_entry_and_for_its_end() {
         let (log, queue) = AuditLog::start::<()>(Store::in_memory(), limits(1 << 20), SinkSettings::default());
