@@ -268,7 +268,8 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
         "# Benchmarks\n\n\
          Made by `cargo xtask bench --markdown docs/benchmarks.md`. Every number is the median of {repeat} \
          repetitions of {seconds} s; in each repetition the baseline (\"floor\") and the gateway take turns on \
-         the same machine, and the ratio is the median of the repetitions' own ratios.\n\n\
+         the same machine, and the ratio is the median of the repetitions' own ratios. The gateway is built as it is released: trained \
+         ([ADR 95](adr/0095-releases-are-trained.md)).\n\n\
          {table}\n\
          - Calls: the floor is a bare hyper reverse proxy in front of the same echo server. A legacy client has a \
          legacy server behind it, a modern client a modern one.\n\
@@ -291,6 +292,8 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          can not be told from chance.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
+         - Audit and quotas: a gateway without both takes turns with one that has them. Approval: one of 10,000 tools says something else and then what it \
+         said before; the floor is a server without `approve`. Verify: from the start of the command to its end.\n\
          - The page: each screen and filter is asked for 300 times on one connection, from the request to the last byte; the row is the \
          slowest of them. The clients listen, the log is filled before the start. The CPU time is that of all threads of the gateway \
          while a screen is asked for, divided by the times. What is remembered of clients is weighed in a process that holds nothing else; \
@@ -304,7 +307,7 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          told it, at once. A killed replica: 404 from the request, errors from the death of the process; requests at that very moment are shown in the \
          JSON alone. NATS gone: servers that moved, clients that were not told of a change meanwhile or do not find it, and calls of both eras that \
          were under way at another replica and were not answered. Cut off: a proxy that carries nothing, from its end until all replicas are at the \
-         same end of the log; their digests are compared after.\n\
+         same end of the log; their digests are compared after. Joining: from the start of a second replica's process to its being ready.\n\
          - Search: {search}\n\n\
          Load client, proxies and servers are processes of their own and share the machine:\n\n\
          | | |\n|---|---|\n\
