@@ -4,7 +4,8 @@
 //! up to [`LONGEST_DECISION`] bytes, which are sealed like everything on the bus; a kind has up to [`MOST_DECISIONS`] of them. [`FleetDecisions::write`] puts
 //! the next value after the one that was looked at, or after whatever is there ([`DecisionBase`]), and `None` takes it away. What it answers is
 //! true: [`Applied`](DecisionOutcome::Applied) is said once the value can be read here, and elsewhere by whoever reads after an index
-//! ([`FleetDecisions::confirm`], as every list does); [`Unknown`](DecisionOutcome::Unknown) also where it holds and can not be read here in time. A value that failed to come after the one that was looked at changed nothing.
+//! ([`FleetDecisions::confirm`], as every list does); [`Unknown`](DecisionOutcome::Unknown) also where it holds and can not be read here in
+//! time. A value that failed to come after the one that was looked at changed nothing.
 //!
 //! Whoever acts on values registers a [`DecisionFollower`] for a kind. It is told of each value in the order of the log, with its bytes, at
 //! every replica, also at the one that wrote it; of those that are there when the replica starts or the follower comes, too. Nothing that is

@@ -48,7 +48,7 @@ impl StateRoom {
 pub(super) struct KeptBeginning {
     pub(super) fold: FleetFold,
     /// What is configured beside the files.
-    change: LoggedChange,
+    pub(super) change: LoggedChange,
 }
 
 /// The state that was kept last, with everything that it names. `None`: there is none, or none that is understood here.
@@ -81,7 +81,8 @@ pub(super) async fn find(bus: &NatsBus, effects: &dyn FleetEffects) -> Option<Ke
 async fn read(bus: &NatsBus, effects: &dyn FleetEffects) -> Result<Option<KeptBeginning>, BusError> {
     let Some(kept) = bus.kept_state().await? else { return Ok(None) };
     if kept.format > FORMAT {
-        // A newer version wrote it. What is in the log may still be understood.
+        // What is in the log may still be understood.
+        tracing::warn!("a newer version kept the state beside the log; the log is read from its beginning");
         return Ok(None);
     }
     // It was replaced a while ago, if it is not there: the next look finds the one that took its place.
@@ -146,7 +147,11 @@ async fn write(bus: &NatsBus, state: FleetState, position: u64, entry: BlobHash)
     let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&state));
     let refused = |error: &dyn std::fmt::Display| BusError::Refused(error.to_string());
     let written = written.await.map_err(|error| refused(&error))?.map_err(|error| refused(&error))?;
-    let before = bus.kept_state().await?;
+    let before = match bus.kept_state().await {
+        // What can not be understood is replaced like any other; its content stays.
+        Err(BusError::Foreign { .. } | BusError::Unreadable { .. }) => None,
+        before => before?,
+    };
     let content = bus.put(written.into()).await?;
     bus.keep_state(&KeptState { format: FORMAT, position, entry, content }).await?;
     Ok(before.map(|before| before.content).filter(|before| *before != content))
@@ -158,6 +163,8 @@ impl FleetDriver {
         let (version, by) = (self.fold.state().set_version(), self.local.me.clone());
         // Nothing of it was changed by this process; who waits for the set to be applied is told as after an entry.
         let entry = FleetEntry::Registry { version, by, number: 0, steps: Vec::new() };
+        // First: whoever reads after an index waits for what followers are owed from here on.
+        self.decisions_begun();
         if change.kept.is_empty() {
             self.took_effect(&entry);
         } else {
@@ -165,7 +172,6 @@ impl FleetDriver {
             self.effects.change_set(change, gate);
             self.set.applying = Some(ApplyingSet::followed(entry, ended));
         }
-        self.decisions_begun();
     }
 
     /// Keeps the state, where it is this replica's turn.
@@ -193,11 +199,5 @@ impl FleetDriver {
             // Somebody who joins may be fetching it.
             self.decisions.drop_later(replaced, Instant::now());
         }
-    }
-}
-
-impl KeptBeginning {
-    pub(super) fn split(self) -> (FleetFold, LoggedChange) {
-        (self.fold, self.change)
     }
 }

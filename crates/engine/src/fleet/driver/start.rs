@@ -61,11 +61,13 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
     let sending = tokio::spawn(send_frames(Arc::clone(&bus), to_send, events.clone()));
     let config = config_hash(&plan);
     let me = desk.me.clone();
+    let Some(found) = refusing(&mut wishes, kept_state::find(&bus, &*effects)).await else { return };
+    let (fold, change) = match found {
+        Some(KeptBeginning { fold, change }) => (fold, Some(change)),
+        None => (FleetFold::default(), None),
+    };
     let now = Instant::now();
     let pace = DriverPace { beats: 0, next_beat: now, next_plan: now + BEAT_EVERY * 3, appends: 0, behind_since: None };
-    let found = kept_state::find(&bus, &*effects).await;
-    let (fold, change) = found.map(KeptBeginning::split).unzip();
-    let fold = fold.unwrap_or_else(FleetFold::default);
     let mut driver = FleetDriver {
         effects,
         reading: LogReading::begin(Arc::clone(&bus), fold.next_position()),
@@ -103,15 +105,7 @@ async fn connect(desk: &FleetDesk, wishes: &mut mpsc::Receiver<FleetWish>) -> Op
     };
     let mut said = None;
     loop {
-        let connecting = NatsBus::connect(settings.clone());
-        tokio::pin!(connecting);
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut connecting => break outcome,
-                wish = wishes.recv() => if refuse(wish?) { return None },
-            }
-        };
-        let why = match outcome {
+        let why = match refusing(wishes, NatsBus::connect(settings.clone())).await? {
             Ok(connected) => return Some(connected),
             Err(error) => error.to_string(),
         };
@@ -122,18 +116,22 @@ async fn connect(desk: &FleetDesk, wishes: &mut mpsc::Receiver<FleetWish>) -> Op
             *desk.shown.lock() = Some(FleetShown { trouble, ..FleetShown::joining(&desk.settings, &desk.me) });
             said = Some(why);
         }
-        let pause = tokio::time::sleep(CONNECT_AGAIN);
-        tokio::pin!(pause);
-        loop {
-            tokio::select! {
-                () = &mut pause => break,
-                wish = wishes.recv() => if refuse(wish?) { return None },
-            }
+        refusing(wishes, tokio::time::sleep(CONNECT_AGAIN)).await?;
+    }
+}
+
+/// Waits, and refuses meanwhile what is wished. `None`: the replica leaves.
+async fn refusing<T>(wishes: &mut mpsc::Receiver<FleetWish>, awaited: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(awaited);
+    loop {
+        tokio::select! {
+            came = &mut awaited => return Some(came),
+            wish = wishes.recv() => if refuse(wish?) { return None },
         }
     }
 }
 
-/// Without a bus every wish fails, by dropping what would answer it. Tells whether the replica leaves.
+/// Before the log is read every wish fails, by dropping what would answer it. Tells whether the replica leaves.
 fn refuse(wish: FleetWish) -> bool {
     match wish {
         FleetWish::Leave(done) => {
