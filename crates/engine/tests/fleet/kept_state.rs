@@ -11,6 +11,8 @@ use crate::{Heard, KIND, contents, decided, first, read, replica, shown, write};
 
 /// More entries than are read by who joins.
 const VALUES: u64 = 1_010;
+/// Values that take a while to be fetched.
+const LONG: usize = 7;
 
 async fn log(nats: &NatsServer) -> Stream {
     let client = async_nats::connect(nats.url()).await.unwrap();
@@ -20,9 +22,12 @@ async fn log(nats: &NatsServer) -> Stream {
 /// Decides until the state is kept.
 async fn decide_much(nats: &NatsServer, decisions: &FleetDecisions) {
     first(decisions, "x", "1").await;
-    // Of many parts, so that it takes a while until a follower can be told of it.
+    // Of many parts, so that it takes a while until a follower can be told of all.
     let long = "kept".repeat(LONGEST_DECISION / 4);
-    assert_eq!(write(decisions, "long", DecisionBase::Exactly(0), &long).await, DecisionOutcome::Applied(1));
+    for n in 0..LONG {
+        let applied = write(decisions, &format!("long{n}"), DecisionBase::Exactly(0), &long).await;
+        assert_eq!(applied, DecisionOutcome::Applied(1));
+    }
     for n in 0..5 {
         assert_eq!(
             write(decisions, &format!("s{n}"), DecisionBase::Exactly(0), "kept").await,
@@ -54,10 +59,18 @@ async fn who_joins_begins_with_the_state_where_the_log_has_forgotten_its_beginni
     let (other, there) = replica(&nats, "b");
     let heard = Arc::new(Heard::default());
     there.follow(KIND, Arc::clone(&heard) as _).await;
-    assert_eq!(read(&there, "s3").await, None);
+    within("it knows the others", async {
+        while !there.confirm().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
     // Told before anybody could read after the end of the log.
-    let last = format!("x {VALUES} {VALUES}");
-    assert_eq!(heard.last(), ["long 1 keptkept", "s0 1 kept", "s1 1 kept", "s2 1 kept", "s4 1 kept", &last]);
+    let mut told: Vec<String> = (0..LONG).map(|n| format!("long{n} 1 keptkept")).collect();
+    told.extend(["s0", "s1", "s2", "s4"].map(|subject| format!("{subject} 1 kept")));
+    told.push(format!("x {VALUES} {VALUES}"));
+    assert_eq!(heard.last(), told);
+    assert_eq!(read(&there, "s3").await, None);
     shown(&other, ReplicaState::Connected).await;
     // Numbers go on where they were, on both sides.
     assert_eq!(write(&there, "x", DecisionBase::Exactly(VALUES), "next").await, DecisionOutcome::Applied(VALUES + 1));

@@ -61,7 +61,7 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
     let sending = tokio::spawn(send_frames(Arc::clone(&bus), to_send, events.clone()));
     let config = config_hash(&plan);
     let me = desk.me.clone();
-    let Some(found) = refusing(&mut wishes, kept_state::find(&bus, &*effects)).await else { return };
+    let Some(found) = refusing(&mut wishes, Box::pin(kept_state::find(&bus, &*effects))).await else { return };
     let (fold, change) = match found {
         Some(KeptBeginning { fold, change }) => (fold, Some(change)),
         None => (FleetFold::default(), None),
@@ -105,7 +105,7 @@ async fn connect(desk: &FleetDesk, wishes: &mut mpsc::Receiver<FleetWish>) -> Op
     };
     let mut said = None;
     loop {
-        let why = match refusing(wishes, NatsBus::connect(settings.clone())).await? {
+        let why = match refusing(wishes, Box::pin(NatsBus::connect(settings.clone()))).await? {
             Ok(connected) => return Some(connected),
             Err(error) => error.to_string(),
         };
