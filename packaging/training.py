@@ -3,7 +3,7 @@
 A program that counts what it runs is built, the load harness of the benchmarks drives it, and what it counted becomes one file beside the build output, which is used again as
 long as sources, compiler and target are the same. Belongs here: which load that is, and the way from a program that counts to the file of its counts. How programs are built is in `release_build.py`.
 
-The harness drives single cases (`tidings-bench --only N`): calls of both eras with and without records, long lists, starts, listeners, servers that come and go, files that are read
+The harness drives single cases (`tidings-bench --only N`): calls of both eras with and without records and tokens, long lists, starts, listeners, servers that come and go, files that are read
 again, and resources that change. All others are left out, so that what training does for a load that it has not seen can be told.
 """
 
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-CASES = (1, 3, 4, 5, 10, 11, 13, 15, 21)
+CASES = (1, 3, 4, 5, 10, 11, 13, 15, 21, 30)
 SECONDS = 2
 
 

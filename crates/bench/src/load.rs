@@ -39,6 +39,9 @@ pub(crate) struct LoadOptions {
     /// Open no session: for an endpoint that answers everything alike.
     #[arg(long)]
     no_session: bool,
+    /// A token to show with each request.
+    #[arg(long)]
+    bearer: Option<String>,
 }
 
 /// What one run of the load client saw.
@@ -58,7 +61,7 @@ pub(crate) async fn run(options: &LoadOptions) -> Result<(), BenchError> {
         clients.push(if options.no_session {
             LoadClient::without_session(connection, options.era, "echo")
         } else {
-            LoadClient::start(connection, options.era, "echo").await?
+            LoadClient::start_with_token(connection, options.era, "echo", options.bearer.as_deref()).await?
         });
     }
 

@@ -300,6 +300,8 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          calls and idle memory are held against a gateway with `[page] enabled = false`, calls while a page is open.\n\
          - Rules: the hub alone, in this process. A decision is what a call asks: the view of its class, its name in it, the right to use it. \
          A view is made with the hashes of its lists; everybody's lists are rendered before.\n\
+         - Tokens: a gateway without `[auth]` takes turns with one that has a token of 900 bytes and rules about others; clients show the token to both. \
+         Instructions are counted by `conformance/call_instructions.py` (ADR 82).\n\
          - Cluster: replicas are processes on one NATS server, all on this machine. A call: the floor is one request and its answer at NATS (core, \
          two connections of a process with the gateway's kind of runtime, p50), the other number is the p50 at a replica that does not run the server less that at the one that does. 64 MiB: the \
          floor is the same call at the replica that runs it. Notices: no quiet window, from the server's word that its tools changed, so looking at \

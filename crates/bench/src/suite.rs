@@ -1,5 +1,6 @@
 //! The suite: starts the parts, runs each case and gathers the rows.
 
+mod admission;
 mod busy_file;
 mod cluster;
 mod commits;
@@ -37,7 +38,7 @@ pub(crate) struct SuiteOptions {
     /// Run one case only: 1 calls, 2 latency, 3 long list, 4 memory, 5 start, 6 search, 7 commits, 8 signals, 9 flood,
     /// 10 listeners, 11 add, 12 remove, 13 reload, 14 fan-out, 15 updates, 16 busy file, 17 idle watches,
     /// 20 script projects, 21 audit and quotas, 22 approvals, 23 verify; of the page 24 screens, 25 filters, 26 what is
-    /// remembered, 27 idle, 28 calls; 29 rules; of a cluster (needs nats-server) 31 forwarded calls, 32 answers of 64 MiB,
+    /// remembered, 27 idle, 28 calls; 29 rules, 30 tokens; of a cluster (needs nats-server) 31 forwarded calls, 32 answers of 64 MiB,
     /// 33 notices, 34 stale lists, 35 a killed replica, 36 NATS gone, 37 a replica cut off, 38 a replica that joins.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=38))]
     only: Option<u8>,
@@ -200,6 +201,9 @@ async fn cases(bench: &BenchContext, options: &SuiteOptions) -> Result<Vec<Repor
     }
     if wanted(29) {
         rows.extend(policy::rows(bench));
+    }
+    if wanted(30) {
+        rows.extend(admission::rows(bench).await?);
     }
     rows.extend(cluster::rows(bench, wanted).await);
     rows.sort_by_key(|row| row.case);

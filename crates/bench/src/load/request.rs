@@ -24,6 +24,8 @@ pub(crate) struct LoadClient {
     era: EchoEra,
     tool: String,
     session: Option<String>,
+    /// The token that each request shows.
+    bearer: Option<String>,
     next_id: u64,
     /// Reused from request to request.
     body: Vec<u8>,
@@ -34,7 +36,18 @@ pub(crate) struct LoadClient {
 impl LoadClient {
     /// Opens the session that the era asks for.
     pub(crate) async fn start(connection: LoadConnection, era: EchoEra, tool: &str) -> Result<Self, BenchError> {
+        Self::start_with_token(connection, era, tool, None).await
+    }
+
+    /// The same with a token.
+    pub(crate) async fn start_with_token(
+        connection: LoadConnection,
+        era: EchoEra,
+        tool: &str,
+        bearer: Option<&str>,
+    ) -> Result<Self, BenchError> {
         let mut client = Self::without_session(connection, era, tool);
+        client.bearer = bearer.map(str::to_owned);
         if era == EchoEra::Legacy {
             client.open_session().await?;
         }
@@ -49,6 +62,7 @@ impl LoadClient {
             era,
             tool: tool.to_owned(),
             session: (era == EchoEra::Legacy).then(|| "no-session-was-opened-here".to_owned()),
+            bearer: None,
             // 0 is that of `initialize`, 1 that of lists.
             next_id: 2,
             body: Vec::new(),
@@ -161,6 +175,9 @@ impl LoadClient {
                 let _ = write!(out, "mcp-protocol-version: {LEGACY_REVISION}\r\nmcp-session-id: {session}\r\n");
             }
             (EchoEra::Legacy, None) => {}
+        }
+        if let Some(bearer) = &self.bearer {
+            let _ = write!(out, "authorization: Bearer {bearer}\r\n");
         }
         let _ = write!(out, "content-length: {}\r\n\r\n", self.body.len());
         out.extend_from_slice(&self.body);

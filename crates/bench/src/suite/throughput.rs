@@ -24,6 +24,8 @@ pub(super) struct ThroughputLoad {
     pub(super) clients: usize,
     /// Whether the baseline is an MCP endpoint, and opens sessions.
     pub(super) baseline_has_sessions: bool,
+    /// The token that clients show to both sides.
+    pub(super) bearer: Option<String>,
     pub(super) measure: RowMeasure,
     pub(super) target: RowTarget,
 }
@@ -62,6 +64,7 @@ fn call_loads(era: EchoEra) -> [ThroughputLoad; 2] {
             operation: "call",
             clients: 16,
             baseline_has_sessions: true,
+            bearer: None,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.67),
         },
@@ -72,6 +75,7 @@ fn call_loads(era: EchoEra) -> [ThroughputLoad; 2] {
             operation: "call",
             clients: 1,
             baseline_has_sessions: true,
+            bearer: None,
             measure: RowMeasure::MedianMicros,
             target: RowTarget::RatioAtMost(1.5),
         },
@@ -95,6 +99,7 @@ pub(super) async fn records(bench: &BenchContext) -> Result<Vec<ReportRow>, Benc
             operation: "call",
             clients: 16,
             baseline_has_sessions: true,
+            bearer: None,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.97),
         };
@@ -129,6 +134,7 @@ pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchE
             operation: "list",
             clients: 16,
             baseline_has_sessions: false,
+            bearer: None,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.8),
         };
@@ -225,6 +231,9 @@ async fn put_load(
     ];
     if !sessions {
         args.push("--no-session".to_owned());
+    }
+    if let Some(bearer) = &load.bearer {
+        args.extend(["--bearer".to_owned(), bearer.clone()]);
     }
     let output = run_part("load", &args).await?;
     serde_json::from_slice(&output).map_err(|_| BenchError::unexpected("the load client", "a report", &output))

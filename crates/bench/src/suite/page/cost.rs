@@ -63,6 +63,7 @@ pub(in crate::suite) async fn calls(bench: &BenchContext) -> Result<Vec<ReportRo
             operation: "call",
             clients: 16,
             baseline_has_sessions: true,
+            bearer: None,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.99),
         };
