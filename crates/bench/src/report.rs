@@ -292,7 +292,7 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          can not be told from chance.\n\
          - Scripts: the floor is the same script started by this program and waited for, and mcp-bash with the same project; \
          then from the start of the process, and from a saved file with the quiet window of 250 ms as its floor.\n\
-         - Audit and quotas: a gateway without both takes turns with one that has them. Approval: one of 10,000 tools says something else and then what it \
+         - Audit and quotas: a gateway without both takes turns with one that has them, six of 1.5 s in each repetition. Approval: one of 10,000 tools says something else and then what it \
          said before; the floor is a server without `approve`. Verify: from the start of the command to its end.\n\
          - The page: each screen and filter is asked for 300 times on one connection, from the request to the last byte; the row is the \
          slowest of them. The clients listen, the log is filled before the start. The CPU time is that of all threads of the gateway \
@@ -300,7 +300,7 @@ pub(crate) fn markdown(machine: &MachineFacts, rows: &[ReportRow], seconds: f64,
          calls and idle memory are held against a gateway with `[page] enabled = false`, calls while a page is open.\n\
          - Rules: the hub alone, in this process. A decision is what a call asks: the view of its class, its name in it, the right to use it. \
          A view is made with the hashes of its lists; everybody's lists are rendered before.\n\
-         - Tokens: a gateway without `[auth]` takes turns with one that has a token of 900 bytes and rules about others; clients show the token to both. \
+         - Tokens: a gateway without `[auth]` takes turns with one that has a token of 900 bytes and rules about others; turns as before; clients show the token to both. \
          Instructions are counted by `conformance/call_instructions.py` (ADR 82).\n\
          - Cluster: replicas are processes on one NATS server, all on this machine. A call: the floor is one request and its answer at NATS (core, \
          two connections of a process with the gateway's kind of runtime, p50), the other number is the p50 at a replica that does not run the server less that at the one that does. 64 MiB: the \

@@ -16,7 +16,7 @@ use crate::audit_sinks::{AuditSinks, SinkSettings};
 use crate::checkpoint::Checkpoint;
 use crate::log::LogError;
 use crate::store::Store;
-use crate::tables::audit::{AuditBatch, AuditLimits, AuditStorage, WrittenLines};
+use crate::tables::audit::{AuditBatch, AuditLimits, AuditStorage};
 use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 use crate::verify::{VerifyReport, verify_audited};
 
@@ -25,6 +25,9 @@ const GATHER: Duration = Duration::from_millis(100);
 /// How long where so many come in the first [`GATHER`] that writing them slows calls down, unless [`BATCH_BYTES`] are reached before: a
 /// transaction of many records costs half as much for each.
 const GATHER_MANY: Duration = Duration::from_secs(1);
+/// How often it looks meanwhile, and how often where many come: each look takes the processor from those who call.
+const LOOK: Duration = Duration::from_millis(25);
+const LOOK_MANY: Duration = Duration::from_millis(125);
 const MANY: usize = 1_000;
 /// How often a checkpoint is signed while there is something to sign.
 const CHECKPOINT: Duration = Duration::from_secs(60 * 60);
@@ -36,7 +39,7 @@ const OPENING: Duration = Duration::from_secs(10);
 const FOLLOW: usize = 256;
 const FOLLOW_BYTES: usize = 1 << 20;
 /// What is written in one transaction at most.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// Turns moments into times: entries hold the cheaper of the two.
 #[derive(Clone, Debug)]
@@ -117,6 +120,8 @@ impl AuditLog {
             shared: Arc::clone(&shared),
             lanes: Arc::clone(&lanes),
             taken: Vec::new(),
+            batch: AuditBatch::default(),
+            lines: Vec::new(),
             limits,
             sinks: AuditSinks::new(sinks),
         };
@@ -241,6 +246,7 @@ impl AuditShared {
         }
         drop(requests);
         self.gauge.wake();
+        self.gauge.rouse();
     }
 }
 
@@ -249,6 +255,9 @@ struct AuditWriter<M> {
     lanes: Arc<AuditLanes<M>>,
     /// What was taken out of the lanes, and not all of it read.
     taken: Vec<LaneBuffer>,
+    /// What is written next, and the lines that were written last: kept, because under load the next ones are as long.
+    batch: AuditBatch,
+    lines: Vec<u8>,
     limits: AuditLimits,
     sinks: AuditSinks,
 }
@@ -290,26 +299,28 @@ impl<M: Default> AuditWriter<M> {
         self.shared.gauge.is_written_here();
         let mut due = Instant::now() + CHECKPOINT;
         loop {
-            let mut batch = AuditBatch::default();
+            if self.lanes.is_empty() && self.has_read_all() {
+                self.shrink();
+            }
             // Nobody wakes up while nothing happens, but for the checkpoint of the hour.
             self.shared.gauge.sleep_until(due, || {
                 self.shared.requests.lock().is_empty() && self.lanes.is_empty() && self.has_read_all()
             });
             let mut asked = WriterRequests::default();
-            self.gather(&mut asked, &mut batch);
+            self.gather(&mut asked);
             let is_asked = !asked.is_empty();
             // In pieces: neither the memory of this thread nor a transaction grows with what waits.
             loop {
-                let more = self.drain(&mut batch);
+                let more = self.drain();
                 // Also at the end: many a gateway lives for less than an hour.
                 let is_due = Instant::now() >= due || (asked.close && !more);
                 // Nothing is signed where there is no key: its numbers are its own, and in a sink they would contradict those of the store.
-                batch.checkpoint = storage.is_signed()
+                self.batch.checkpoint = storage.is_signed()
                     && (!asked.checkpoints.is_empty() || (is_due && storage.has_news().unwrap_or(true)));
                 if is_due {
                     due = Instant::now() + CHECKPOINT;
                 }
-                self.write(&storage, std::mem::take(&mut batch), &mut asked);
+                self.write(&storage, &mut asked);
                 // They were answered, or can not be.
                 for answer in asked.checkpoints.drain(..) {
                     let _ = answer.send(Err(LogError::Unsigned));
@@ -325,20 +336,27 @@ impl<M: Default> AuditWriter<M> {
         }
     }
 
+    /// Gives back the memory that a rush needed.
+    fn shrink(&mut self) {
+        self.lanes.shrink(&mut self.taken);
+        self.batch = AuditBatch::default();
+        self.lines = Vec::new();
+    }
+
     /// Waits for more to come, but not once somebody waits for this thread.
-    fn gather(&mut self, asked: &mut WriterRequests, batch: &mut AuditBatch) {
+    fn gather(&mut self, asked: &mut WriterRequests) {
         let begun = Instant::now();
         loop {
             // Before the lanes: what was handed over before something was asked for is written before it is answered.
             asked.add(&mut self.shared.requests.lock());
-            let is_full = self.drain(batch);
-            let gather = if batch.records.len() < MANY { GATHER } else { GATHER_MANY };
-            if is_full || batch.records.is_empty() || !asked.is_empty() || begun.elapsed() >= gather {
+            let is_full = self.drain();
+            let (gather, look) =
+                if self.batch.records.len() < MANY { (GATHER, LOOK) } else { (GATHER_MANY, LOOK_MANY) };
+            if is_full || self.batch.records.is_empty() || !asked.is_empty() || begun.elapsed() >= gather {
                 return;
             }
-            // Slept and not waited for entries, so that whoever hands over has nobody to wake; in steps, so that the end does not
-            // wait long.
-            std::thread::sleep(GATHER / 4);
+            // Not until there are entries, so that whoever hands over has nobody to wake. Whoever asks for something wakes it.
+            std::thread::park_timeout(look);
         }
     }
 
@@ -347,31 +365,41 @@ impl<M: Default> AuditWriter<M> {
     }
 
     /// Takes what waits, in the order in which it happened; tells whether there may be more.
-    fn drain(&mut self, batch: &mut AuditBatch) -> bool {
+    fn drain(&mut self) -> bool {
+        let batch = &mut self.batch;
         let mut clock = AuditClock::now();
+        let (mut entries, mut bytes) = (0, 0);
         let mut is_exchanged = false;
-        while batch.members.len() < BATCH_BYTES {
+        let more = loop {
+            if batch.members.len() >= BATCH_BYTES {
+                break true;
+            }
             let waiting = self.taken.iter_mut().filter_map(|lane| Some((lane.moment()?, lane)));
             let Some((moment, lane)) = waiting.min_by_key(|(moment, _)| *moment) else {
                 // Once, so that those who hand over all the time do not keep this thread here; and whenever all were read, so that nothing
                 // is left behind that was handed over before this began.
                 if is_exchanged {
-                    return false;
+                    break false;
                 }
                 self.lanes.exchange(&mut self.taken);
                 is_exchanged = true;
                 continue;
             };
             let time = clock.write_time(moment, &mut batch.members);
+            let members = lane.next().unwrap_or_default();
             batch.members.push(b',');
-            batch.members.extend_from_slice(lane.next(&self.shared.gauge).unwrap_or_default());
+            batch.members.extend_from_slice(members);
             batch.records.push((batch.members.len(), time));
-        }
-        true
+            (entries, bytes) = (entries + 1, bytes + members.len());
+        };
+        // Here and not after the write: they are in a batch, which has a bound of its own.
+        self.shared.gauge.give_back(entries, bytes);
+        more
     }
 
-    /// Writes a batch. What could not be written is counted as lost.
-    fn write(&mut self, storage: &AuditStorage, mut batch: AuditBatch, asked: &mut WriterRequests) {
+    /// Writes the batch, and empties it. What could not be written is counted as lost.
+    fn write(&mut self, storage: &AuditStorage, asked: &mut WriterRequests) {
+        let batch = &mut self.batch;
         // Taken out at once, so that what is lost during the write belongs to the next gap. It is given back if the
         // write fails.
         let lost = self.shared.gauge.dropped.swap(0, Ordering::Relaxed);
@@ -386,13 +414,13 @@ impl<M: Default> AuditWriter<M> {
         if batch.records.is_empty() && !batch.checkpoint {
             return;
         }
-        match storage.append(&batch, &self.limits, u64::try_from(now).unwrap_or_default()) {
-            Ok(WrittenLines { lines, last }) => {
-                self.sinks.write(&lines);
+        match storage.append(batch, &mut self.lines, &self.limits, u64::try_from(now).unwrap_or_default()) {
+            Ok(last) => {
+                self.sinks.write(&self.lines);
                 self.shared.progress.send_replace(AuditProgress::Open(last));
                 if batch.checkpoint {
-                    let line = lines.strip_suffix(b"\n").unwrap_or(&lines).rsplit(|byte| *byte == b'\n').next();
-                    let made = line.and_then(Checkpoint::read);
+                    let lines = self.lines.strip_suffix(b"\n").unwrap_or(&self.lines);
+                    let made = lines.rsplit(|byte| *byte == b'\n').next().and_then(Checkpoint::read);
                     for answer in asked.checkpoints.drain(..) {
                         let _ = answer.send(made.clone().ok_or(LogError::Closed));
                     }
@@ -409,6 +437,7 @@ impl<M: Default> AuditWriter<M> {
                 }
             }
         }
+        batch.clear();
     }
 }
 

@@ -16,7 +16,7 @@ use tidings_sync::Lock;
 const LANES: usize = 8;
 /// What an entry takes while it waits, besides what it says.
 const ENTRY: usize = 32;
-/// A buffer that grew beyond this in a rush is not kept for the next.
+/// A buffer that grew beyond this in a rush is given back after it.
 const KEPT_BUFFER: usize = 256 << 10;
 
 /// Something that is to be recorded.
@@ -39,9 +39,15 @@ pub struct AuditQueue<M> {
 
 #[derive(Debug)]
 pub(crate) struct AuditLanes<M> {
-    lanes: [Lock<AuditLane<M>>; LANES],
+    lanes: [LaneSlot<M>; LANES],
     pub(crate) gauge: Arc<AuditGauge>,
 }
+
+/// Each has cache lines of its own (processors fetch them in pairs): a call writes its lane some forty times, and the thread beside it must not
+/// have to fetch that.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct LaneSlot<M>(Lock<AuditLane<M>>);
 
 #[derive(Debug, Default)]
 struct AuditLane<M> {
@@ -96,7 +102,7 @@ impl<M: Default> AuditLanes<M> {
         // One row for all logs of the process: it only spreads threads over lanes.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static OWN: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % LANES));
-        &self.lanes[OWN.get()]
+        &self.lanes[OWN.get()].0
     }
 
     /// Exchanges what waits for empty buffers, in the order of the lanes.
@@ -104,12 +110,24 @@ impl<M: Default> AuditLanes<M> {
         taken.resize_with(LANES, LaneBuffer::default);
         for (lane, taken) in self.lanes.iter().zip(taken) {
             taken.clear();
-            std::mem::swap(&mut lane.lock().buffer, taken);
+            std::mem::swap(&mut lane.0.lock().buffer, taken);
+        }
+    }
+
+    /// Gives back what a rush needed. To be called when nothing waits: while it lasts, the same memory is used again and again.
+    pub(crate) fn shrink(&self, taken: &mut [LaneBuffer]) {
+        for (lane, taken) in self.lanes.iter().zip(taken) {
+            taken.clear();
+            taken.shrink();
+            let mut lane = lane.0.lock();
+            if lane.buffer.entries.is_empty() {
+                lane.buffer.shrink();
+            }
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.lock().buffer.entries.is_empty())
+        self.lanes.iter().all(|lane| lane.0.lock().buffer.entries.is_empty())
     }
 }
 
@@ -119,7 +137,7 @@ impl<M> AuditLanes<M> {
     pub(crate) fn close(&self, taken: &[LaneBuffer]) {
         let mut lost: usize = taken.iter().map(LaneBuffer::unread).sum();
         for lane in &self.lanes {
-            let mut lane = lane.lock();
+            let mut lane = lane.0.lock();
             lane.closed = true;
             lost += std::mem::take(&mut lane.buffer).unread();
         }
@@ -159,13 +177,11 @@ impl LaneBuffer {
         self.entries.get(self.read).map(|(moment, _)| *moment)
     }
 
-    /// The next entry.
-    pub(crate) fn next(&mut self, gauge: &AuditGauge) -> Option<&[u8]> {
+    /// The next entry. What it weighs is to be given back to the gauge.
+    pub(crate) fn next(&mut self) -> Option<&[u8]> {
         let end = self.entries.get(self.read)?.1;
         let begin = self.read.checked_sub(1).map_or(0, |before| self.entries[before].1);
         self.read += 1;
-        // Given back here and not after the write: what was read is in a batch, which has a bound of its own.
-        gauge.waiting.fetch_sub(end - begin + ENTRY, Ordering::Relaxed);
         Some(&self.members[begin..end])
     }
 
@@ -176,10 +192,13 @@ impl LaneBuffer {
 
     fn clear(&mut self) {
         self.members.clear();
-        self.members.shrink_to(KEPT_BUFFER);
         self.entries.clear();
-        self.entries.shrink_to(KEPT_BUFFER / size_of::<(Instant, usize)>());
         self.read = 0;
+    }
+
+    fn shrink(&mut self) {
+        self.members.shrink_to(KEPT_BUFFER);
+        self.entries.shrink_to(KEPT_BUFFER / size_of::<(Instant, usize)>());
     }
 }
 
@@ -198,6 +217,12 @@ impl AuditGauge {
     pub(crate) fn lose(&self, count: u64) {
         self.dropped.fetch_add(count, Ordering::Relaxed);
         self.dropped_in_all.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Entries of so many bytes in all were taken into a batch, which has a bound of its own. Once for many of them, because all who hand over
+    /// write the same number.
+    pub(crate) fn give_back(&self, entries: usize, bytes: usize) {
+        self.waiting.fetch_sub(bytes + entries * ENTRY, Ordering::Relaxed);
     }
 
     /// The thread that is woken from now on is this one.
@@ -224,6 +249,13 @@ impl AuditGauge {
             && self.asleep.swap(false, Ordering::Relaxed)
             && let Some(writer) = self.writer.get()
         {
+            writer.unpark();
+        }
+    }
+
+    /// Wakes the thread of the log also while it gathers.
+    pub(crate) fn rouse(&self) {
+        if let Some(writer) = self.writer.get() {
             writer.unpark();
         }
     }
@@ -262,7 +294,8 @@ mod tests {
     fn deeds(buffers: &mut [LaneBuffer], gauge: &AuditGauge) -> Vec<String> {
         let mut found = Vec::new();
         for buffer in buffers {
-            while let Some(members) = buffer.next(gauge) {
+            while let Some(members) = buffer.next() {
+                gauge.give_back(1, members.len());
                 found.push(String::from_utf8(members.to_vec()).unwrap());
             }
         }
@@ -294,7 +327,7 @@ mod tests {
         (0..3).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("{number}"))));
         let mut taken = Vec::new();
         queue.lanes.exchange(&mut taken);
-        let read = taken.iter_mut().find_map(|lane| lane.next(&gauge).map(<[u8]>::to_vec));
+        let read = taken.iter_mut().find_map(|lane| lane.next().map(<[u8]>::to_vec));
         assert!(read.is_some(), "one of three was read when the thread of the log ended");
         (0..4).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("late {number}"))));
         queue.lanes.close(&taken);

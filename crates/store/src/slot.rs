@@ -28,7 +28,7 @@ impl DatabaseSlot {
 
     /// Works on the database. Work that fails because of the file system is done once more after the file was opened again,
     /// so it must not matter if it was done already.
-    pub(crate) fn run<T>(&self, work: impl Fn(&Database) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn run<T>(&self, mut work: impl FnMut(&Database) -> Result<T, Error>) -> Result<T, Error> {
         let database = self.get()?;
         match work(&database) {
             // redb refuses everything after an error of the file system, also when the disk is well again.

@@ -11,8 +11,8 @@ use tidings_engine::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, Kept
 use tidings_store::{AuditEntry, AuditLimits, AuditLog, AuditQueue, SinkSettings, Store};
 use tidings_wire::{Digest, append_hex, append_string, one_line};
 
-/// What may wait to be written: with small calls this is 20,000 of them, and more than half a second of the fastest.
-const WAITING: usize = 8 << 20;
+/// What may wait to be written: with small calls this is 40,000 of them, and most of a second of the fastest.
+const WAITING: usize = 16 << 20;
 /// How long the names of one decision may be together: approvals name as many as servers offer.
 const NAMES: usize = 1 << 20;
 /// How many refusals are recorded one by one in a minute: anybody can cause them, and they must not push out the rest.

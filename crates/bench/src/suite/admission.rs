@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::BenchContext;
-use super::throughput::{ThroughputLoad, compare, upstream};
+use super::throughput::{MANY_TURNS, ThroughputLoad, compare, upstream};
 use crate::echo::EchoEra;
 use crate::error::BenchError;
 use crate::process::GatewayProcess;
@@ -31,6 +31,7 @@ pub(super) async fn rows(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchEr
             clients: 16,
             baseline_has_sessions: true,
             bearer: Some(token.clone()),
+            turns: MANY_TURNS,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.97),
         };

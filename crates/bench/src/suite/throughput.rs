@@ -14,6 +14,13 @@ use crate::process::{GatewayProcess, PartProcess, run_part};
 use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget};
 
 const LIST_BYTES: usize = 100_000;
+/// Turns of a repetition where both sides are gateways and little lies between them: how fast the machine is changes within seconds by more
+/// than that, so short turns that follow each other are compared.
+pub(super) const MANY_TURNS: usize = 6;
+/// How much shorter such a turn is than a repetition of one.
+const SHORTER: f64 = 0.375;
+/// Seconds before a turn that do not count.
+const WARM_UP: f64 = 1.0;
 
 /// A load that is put on both sides.
 pub(super) struct ThroughputLoad {
@@ -26,6 +33,8 @@ pub(super) struct ThroughputLoad {
     pub(super) baseline_has_sessions: bool,
     /// The token that clients show to both sides.
     pub(super) bearer: Option<String>,
+    /// How often each side has its turn in a repetition.
+    pub(super) turns: usize,
     pub(super) measure: RowMeasure,
     pub(super) target: RowTarget,
 }
@@ -65,6 +74,7 @@ fn call_loads(era: EchoEra) -> [ThroughputLoad; 2] {
             clients: 16,
             baseline_has_sessions: true,
             bearer: None,
+            turns: 1,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.67),
         },
@@ -76,6 +86,7 @@ fn call_loads(era: EchoEra) -> [ThroughputLoad; 2] {
             clients: 1,
             baseline_has_sessions: true,
             bearer: None,
+            turns: 1,
             measure: RowMeasure::MedianMicros,
             target: RowTarget::RatioAtMost(1.5),
         },
@@ -100,6 +111,7 @@ pub(super) async fn records(bench: &BenchContext) -> Result<Vec<ReportRow>, Benc
             clients: 16,
             baseline_has_sessions: true,
             bearer: None,
+            turns: MANY_TURNS,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.97),
         };
@@ -135,6 +147,7 @@ pub(super) async fn lists(bench: &BenchContext) -> Result<Vec<ReportRow>, BenchE
             clients: 16,
             baseline_has_sessions: false,
             bearer: None,
+            turns: 1,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.8),
         };
@@ -168,7 +181,7 @@ async fn gateway(bench: &BenchContext, upstream: &PartProcess) -> Result<Gateway
     GatewayProcess::start_ready(&bench.gateway, &config, bench.folder.path()).await
 }
 
-/// Baseline and gateway in turns; who begins changes with each repetition.
+/// Baseline and gateway in turns; who begins changes with each.
 pub(super) async fn compare(
     bench: &BenchContext,
     load: ThroughputLoad,
@@ -179,26 +192,28 @@ pub(super) async fn compare(
     let mut note = gateway.err().map(ToString::to_string);
     for repetition in 0..bench.repeat {
         eprintln!("{} … {}/{}", load.what, repetition + 1, bench.repeat);
-        let mut reports = [None, None];
-        // In turns, because whoever runs second finds the machine in another state.
-        let order = if repetition % 2 == 0 { [0, 1] } else { [1, 0] };
-        for side in order {
-            let address = match (side, gateway) {
-                (0, _) => baseline,
-                (_, Ok(gateway)) => gateway.address,
-                // The baseline is measured all the same; the note says why the gateway is missing.
-                (_, Err(_)) => continue,
-            };
-            let sessions = side == 1 || load.baseline_has_sessions;
-            match put_load(bench, &load, address, sessions).await {
-                Ok(report) => reports[side] = Some(report),
-                Err(error) => note = Some(error.to_string()),
+        let mut reports = [Vec::new(), Vec::new()];
+        for turn in 0..load.turns {
+            // In turns, because whoever runs second finds the machine in another state.
+            let order = if (repetition + turn) % 2 == 0 { [0, 1] } else { [1, 0] };
+            for side in order {
+                let address = match (side, gateway) {
+                    (0, _) => baseline,
+                    (_, Ok(gateway)) => gateway.address,
+                    // The baseline is measured all the same; the note says why the gateway is missing.
+                    (_, Err(_)) => continue,
+                };
+                let sessions = side == 1 || load.baseline_has_sessions;
+                match put_load(bench, &load, address, sessions).await {
+                    Ok(report) => reports[side].push(report),
+                    Err(error) => note = Some(error.to_string()),
+                }
             }
         }
-        let [baseline, gateway] = reports;
+        let [baseline, gateway] = &reports;
         samples.push(BenchSample {
-            baseline: baseline.as_ref().map(|report| load.number(report)),
-            gateway: gateway.as_ref().map(|report| load.number(report)),
+            baseline: load.number(baseline),
+            gateway: load.number(gateway),
             full: json!({ "baseline": baseline, "gateway": gateway }),
         });
     }
@@ -217,6 +232,7 @@ async fn put_load(
     address: SocketAddr,
     sessions: bool,
 ) -> Result<LoadReport, BenchError> {
+    let share = if load.turns == 1 { 1.0 } else { SHORTER };
     let mut args = vec![
         "--to".to_owned(),
         address.to_string(),
@@ -227,7 +243,9 @@ async fn put_load(
         "--clients".to_owned(),
         load.clients.to_string(),
         "--seconds".to_owned(),
-        bench.seconds.to_string(),
+        (bench.seconds * share).to_string(),
+        "--warm-up".to_owned(),
+        (WARM_UP * share).to_string(),
     ];
     if !sessions {
         args.push("--no-session".to_owned());
@@ -240,10 +258,12 @@ async fn put_load(
 }
 
 impl ThroughputLoad {
-    fn number(&self, report: &LoadReport) -> f64 {
-        match self.measure {
+    /// The mean of the turns; nothing unless all of them were taken.
+    fn number(&self, turns: &[LoadReport]) -> Option<f64> {
+        let number = |report: &LoadReport| match self.measure {
             RowMeasure::MedianMicros => report.p50_us,
             _ => report.requests_per_second,
-        }
+        };
+        (turns.len() == self.turns).then(|| turns.iter().map(number).sum::<f64>() / turns.len() as f64)
     }
 }

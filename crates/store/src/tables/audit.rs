@@ -59,10 +59,13 @@ pub(crate) struct AuditBatch {
     pub(crate) checkpoint: bool,
 }
 
-/// What was written: the lines, in order, and the number of the last.
-pub(crate) struct WrittenLines {
-    pub(crate) lines: Vec<u8>,
-    pub(crate) last: u64,
+impl AuditBatch {
+    /// Empties it, and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.members.clear();
+        self.records.clear();
+        self.checkpoint = false;
+    }
 }
 
 impl AuditStorage {
@@ -98,16 +101,18 @@ impl AuditStorage {
         })
     }
 
-    /// Writes records and takes away what is too old or too much. All of it is on disk when this returns.
+    /// Writes records and takes away what is too old or too much. All of it is on disk when this returns; `lines` has what was written, in order.
+    /// Gives the number of the last.
     pub(crate) fn append(
         &self,
         batch: &AuditBatch,
+        lines: &mut Vec<u8>,
         limits: &AuditLimits,
         now: u64,
-    ) -> Result<WrittenLines, redb::Error> {
+    ) -> Result<u64, redb::Error> {
         let max_records = if self.in_memory { MEMORY_RECORDS.min(limits.max_records) } else { limits.max_records };
         let limits = AuditLimits { max_records, ..limits.clone() };
-        self.slot.run(|database| append(database, batch, &limits, now, self.key.as_deref()))
+        self.slot.run(|database| append(database, batch, lines, &limits, now, self.key.as_deref()))
     }
 
     pub(crate) fn read(&self, query: ChangeQuery) -> Result<ChangeRows, redb::Error> {
@@ -133,12 +138,15 @@ impl AuditStorage {
 fn append(
     database: &Database,
     batch: &AuditBatch,
+    written: &mut Vec<u8>,
     limits: &AuditLimits,
     now: u64,
     key: Option<&ChainKey>,
-) -> Result<WrittenLines, redb::Error> {
+) -> Result<u64, redb::Error> {
     let write = database.begin_write()?;
-    let mut written = Vec::with_capacity(batch.members.len() + batch.records.len() * 32);
+    // Also where this is the second attempt, after the database was opened again.
+    written.clear();
+    written.reserve(batch.members.len() + batch.records.len() * 32);
     let last = {
         let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut blocks = write.open_table(BLOCKS)?;
@@ -149,18 +157,18 @@ fn append(
         for (end, time) in &batch.records {
             let members = &batch.members[begin..*end];
             begin = *end;
-            block.line(&mut written, *time, |line| line.extend_from_slice(members));
+            block.line(written, *time, |line| line.extend_from_slice(members));
             if written.len() - block.start >= BLOCK {
-                block = block.keep(&mut blocks, &written)?;
+                block = block.keep(&mut blocks, written)?;
             }
         }
         if batch.checkpoint {
             // A link of its own: a checkpoint names the end of the one before it.
-            block = block.keep(&mut blocks, &written)?;
+            block = block.keep(&mut blocks, written)?;
             let checkpoint = Checkpoint::new(block.before.clone(), changes, now, key);
-            block.line(&mut written, now, |line| checkpoint.write(line));
+            block.line(written, now, |line| checkpoint.write(line));
         }
-        seal.to = block.keep(&mut blocks, &written)?.before;
+        seal.to = block.keep(&mut blocks, written)?.before;
         seal.count += batch.records.len() as u64 + u64::from(batch.checkpoint);
         seal.bytes += written.len() as u64;
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
@@ -185,7 +193,7 @@ fn append(
         seal.to.seq
     };
     write.commit()?;
-    Ok(WrittenLines { lines: written, last })
+    Ok(last)
 }
 
 /// Takes a block out of what is sealed. It leaves its last hash, which the first record that stays carries.

@@ -64,6 +64,7 @@ pub(in crate::suite) async fn calls(bench: &BenchContext) -> Result<Vec<ReportRo
             clients: 16,
             baseline_has_sessions: true,
             bearer: None,
+            turns: 1,
             measure: RowMeasure::RequestsPerSecond,
             target: RowTarget::RatioAtLeast(0.99),
         };
