@@ -199,6 +199,13 @@ pub trait FleetBus: Send + Sync {
     /// Drops content that nobody needs any more.
     fn drop_content(&self, hash: BlobHash) -> impl Future<Output = Result<(), BusError>> + Send;
 
+    /// Drops content that nobody needs any more, unless it was written again within this time. Tells whether it did.
+    fn drop_old_content(
+        &self,
+        hash: BlobHash,
+        older_than: Duration,
+    ) -> impl Future<Output = Result<bool, BusError>> + Send;
+
     /// Names the state that whoever joins begins with. Its content is there already.
     fn keep_state(&self, kept: &KeptState) -> impl Future<Output = Result<(), BusError>> + Send;
 

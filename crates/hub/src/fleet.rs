@@ -7,7 +7,7 @@
 //! the set of servers starts what comes, and then writes all of it as one entry ([`registry_commits`]). What is
 //! decided under a key is written after what was there ([`decision_commits`]). A list is answered once the end of the log that was asked for
 //! after the request is applied ([`index_reads`]); where that could not be had, what was answered is owed once more ([`echoes`]). From time to
-//! time one of them keeps the whole state, and who joins begins with that ([`state_keeping`]). A request for a server of another replica is an
+//! time one of them keeps the whole state, and who joins begins with that ([`state_keeping`]); it drops lists that were replaced before ([`replaced_lists`]). A request for a server of another replica is an
 //! exchange of numbered frames, which is opened once ([`frames`], [`outgoing`], [`incoming`]).
 //!
 //! Not here: the bus, encoding, encryption and the processes of servers. All of this takes facts and a time, and says what follows.
@@ -24,6 +24,7 @@ pub mod offer_commits;
 pub mod outgoing;
 pub mod ownership;
 pub mod registry_commits;
+pub mod replaced_lists;
 pub mod state_keeping;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Contents beside the log: offers, bodies, states, in parts and under their hash.
 
+use std::time::{Duration, SystemTime};
+
 use async_nats::jetstream::context::Context;
 use async_nats::jetstream::stream::{Config, DirectGetErrorKind, DiscardPolicy, LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
@@ -76,6 +78,28 @@ impl NatsBus {
         let parts = format!("{}.blob.{}.*", self.names.prefix, self.keys.hide(&hash.0));
         self.blobs.purge().filter(parts).await.map_err(refused)?;
         Ok(())
+    }
+
+    /// The same, unless it was written again within this time: then an entry may be on its way that names it.
+    pub(super) async fn purge_old_content(&self, hash: BlobHash, older_than: Duration) -> Result<bool, BusError> {
+        if !self.is_connected() {
+            return Err(BusError::NotConnected);
+        }
+        // The part that is written last.
+        let found = self.blobs.get_last_raw_message_by_subject(&self.part(hash, 0)).await;
+        let first = match found {
+            Ok(first) => first,
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => return Ok(false),
+            Err(error) => return Err(refused(error)),
+        };
+        // By the clocks of NATS and of this machine: what is compared is long.
+        if !SystemTime::from(first.time).elapsed().is_ok_and(|age| age >= older_than) {
+            return Ok(false);
+        }
+        let parts = format!("{}.blob.{}.*", self.names.prefix, self.keys.hide(&hash.0));
+        // What is written from here on stays.
+        self.blobs.purge().filter(parts).sequence(first.sequence + 1).await.map_err(refused)?;
+        Ok(true)
     }
 
     async fn get_part(&self, hash: BlobHash, number: usize) -> Result<Option<(usize, Vec<u8>)>, BusError> {

@@ -139,6 +139,10 @@ impl FleetBus for NatsBus {
         self.purge_content(hash).await
     }
 
+    async fn drop_old_content(&self, hash: BlobHash, older_than: Duration) -> Result<bool, BusError> {
+        self.purge_old_content(hash, older_than).await
+    }
+
     async fn keep_state(&self, kept: &KeptState) -> Result<(), BusError> {
         self.write_kept_state(kept).await
     }

@@ -111,6 +111,23 @@ async fn contents_of_any_length_are_kept_under_their_hash() {
     assert_eq!(other.get(BlobHash::of(b"never kept")).await.unwrap(), None);
 }
 
+// cluster: what was written again just now is not dropped with what was written before
+#[tokio::test]
+async fn content_is_dropped_only_if_it_is_old() {
+    let Some(server) = NatsServer::start() else { return };
+    let (bus, _arrivals) = join(&server, "one").await;
+    let content: Bytes = vec![7; (512 << 10) + 1].into();
+    let (hash, other) = (bus.put(content.clone()).await.unwrap(), bus.put(Bytes::from_static(b"other")).await.unwrap());
+    bus.put(content.clone()).await.unwrap();
+    let hour = Duration::from_secs(60 * 60);
+    assert!(!bus.drop_old_content(hash, hour).await.unwrap(), "it was written again just now");
+    assert_eq!(bus.get(hash).await.unwrap(), Some(content));
+    assert!(bus.drop_old_content(hash, Duration::ZERO).await.unwrap());
+    assert_eq!(bus.get(hash).await.unwrap(), None);
+    assert!(bus.get(other).await.unwrap().is_some(), "another content stays");
+    assert!(!bus.drop_old_content(hash, Duration::ZERO).await.unwrap(), "it is gone already");
+}
+
 // cluster
 #[tokio::test]
 async fn a_beat_is_heard_by_all_and_by_its_sender() {

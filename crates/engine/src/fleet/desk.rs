@@ -46,6 +46,8 @@ pub struct FleetSettings {
     pub copies: usize,
     /// What servers may ask of the replica that runs them.
     pub labels: Vec<String>,
+    /// How long lists stay beside the log that others took the place of. As long as a replica may be cut off and read on.
+    pub lists_kept: Duration,
 }
 
 impl FleetSettings {

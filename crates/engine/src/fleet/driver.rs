@@ -6,6 +6,7 @@ mod decisions;
 mod exchanges;
 mod kept_state;
 mod offers;
+mod old_lists;
 mod seats;
 mod set_changes;
 pub(crate) mod start;
@@ -36,6 +37,7 @@ use decisions::{DecisionRoom, FetchedContent};
 use exchanges::{CarriedRequests, ForwardedRequests};
 use kept_state::StateRoom;
 use offers::OfferWrites;
+use old_lists::OldLists;
 use set_changes::SetChanges;
 
 /// How often the driver looks at the clock.
@@ -97,6 +99,7 @@ struct FleetDriver {
     set: SetChanges,
     decisions: DecisionRoom,
     states: StateRoom,
+    lists: OldLists,
 }
 
 /// Where what the driver does leads: to the bus, and back to the driver when something that ran beside it is done.
@@ -260,7 +263,7 @@ impl FleetDriver {
                     });
                 }
                 IndexCommand::Answer { reader, confirmed } => {
-                    let _ = reader.send(confirmed && self.local.trouble.is_none());
+                    let _ = reader.send(confirmed && self.local.trouble.is_none() && self.lists.is_whole());
                 }
             }
         }
@@ -321,18 +324,21 @@ impl FleetDriver {
         let now = Instant::now();
         self.drive_change(now);
         let replaced = self.replaced_by(&logged.entry);
+        let lists = self.lists_before(&logged.entry);
         let effect = self.fold.apply(logged.position, &logged.entry, logged.bytes);
         let sequence = self.fold.state().sequence();
         self.states.entry_read(logged.bytes);
+        self.lists_after(&lists, now);
         match &effect {
             EntryEffect::Void(reason) => {
                 tracing::debug!(?reason, position = logged.position, "an entry of the log is void");
                 self.desk.counts.void.fetch_add(1, Ordering::Relaxed);
             }
             EntryEffect::Offered { server, .. } => {
-                match contents.values().next().map(|content| offer_form::read(content)) {
-                    Some(Some(offer)) => self.effects.show(server.as_str(), offer),
-                    _ => self.stuck(format!("what server \"{}\" lists can not be read from the bus", server.as_str())),
+                let offer = contents.values().next().and_then(|content| offer_form::read(content));
+                self.list_read(server, offer.is_some());
+                if let Some(offer) = offer {
+                    self.effects.show(server.as_str(), offer);
                 }
             }
             EntryEffect::Echoed { servers, set } => {

@@ -16,8 +16,8 @@ use super::set_change;
 /// How many entries may wait for the driver.
 const AHEAD: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often content that is not there yet is asked for.
-const ATTEMPTS: usize = 50;
+/// How often content is asked for that is not there: a list that another took the place of may be gone by now.
+const ATTEMPTS: usize = 3;
 
 /// What was read.
 pub(super) enum ReadEntry {
@@ -93,7 +93,7 @@ async fn read_on(bus: &NatsBus, from: &mut u64, sender: &mpsc::Sender<ReadEntry>
     }
 }
 
-/// The content is written before the entry that names it, so it is there, unless the bus lost it.
+/// The content is written before the entry that names it, so it is there, unless it was dropped since, or the bus lost it.
 async fn fetch(bus: &NatsBus, hash: BlobHash) -> Option<Bytes> {
     let mut missed = 0;
     while missed < ATTEMPTS {

@@ -131,7 +131,7 @@ pub(super) fn contents_of(steps: &[RegistryStep]) -> Vec<BlobHash> {
     steps.iter().flat_map(named).collect()
 }
 
-/// What was written. `None`: a content is missing, or a newer version wrote it.
+/// What was written. `None`: a definition is missing, or a newer version wrote it.
 pub(super) fn read(
     steps: &[RegistryStep],
     contents: &BTreeMap<BlobHash, Bytes>,
@@ -150,8 +150,10 @@ pub(super) fn read(
                 change.kept.push(KeptStep::Switch { name: name(server), on: *on });
             }
             RegistryStep::Put { server, offer: Some(offer), .. } => {
-                let content = contents.get(offer.blobs.first()?)?;
-                change.offers.insert(name(&server.name), offer_form::read(content)?);
+                // What it listed then may be gone: something took its place since.
+                if let Some(content) = contents.get(offer.blobs.first()?) {
+                    change.offers.insert(name(&server.name), offer_form::read(content)?);
+                }
             }
             RegistryStep::Put { offer: None, .. } | RegistryStep::Remove { .. } => {}
         }

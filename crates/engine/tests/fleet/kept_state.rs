@@ -20,7 +20,7 @@ async fn log(nats: &NatsServer) -> Stream {
 }
 
 /// Decides until the state is kept.
-async fn decide_much(nats: &NatsServer, decisions: &FleetDecisions) {
+pub(crate) async fn decide_much(nats: &NatsServer, decisions: &FleetDecisions) {
     first(decisions, "x", "1").await;
     // Of many parts, so that it takes a while until a follower can be told of all.
     let long = "kept".repeat(LONGEST_DECISION / 4);

@@ -3,6 +3,7 @@
 
 mod decisions;
 mod kept_state;
+mod old_lists;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use futures_util::StreamExt as _;
 use tidings_engine::{
     Decided, DecisionBase, DecisionFollower, DecisionKind, DecisionOutcome, FleetDecisions, FleetSettings, Gateway,
     GatewayStart, LONGEST_DECISION, LONGEST_SUBJECT, ListAnnouncements, ListPages, Names, NoticePace, RefreshPace,
-    ReplicaState, Settings, WaitLimits,
+    ReplicaState, ServerPlan, Settings, WaitLimits,
 };
 use tidings_proto::FieldView;
 use tidings_sync::Lock;
@@ -24,6 +25,10 @@ use tidings_upstream::{LinkConnector, ProcessLauncher};
 const KIND: DecisionKind = DecisionKind::Grant;
 
 fn replica(nats: &NatsServer, name: &str) -> (Gateway, FleetDecisions) {
+    replica_with(nats, name, Vec::new())
+}
+
+fn replica_with(nats: &NatsServer, name: &str, plans: Vec<ServerPlan>) -> (Gateway, FleetDecisions) {
     let second = Duration::from_secs(1);
     let settings = Settings {
         waits: WaitLimits { start: second, added: second, silence: second, call: second },
@@ -50,9 +55,10 @@ fn replica(nats: &NatsServer, name: &str) -> (Gateway, FleetDecisions) {
         replica: name.to_owned(),
         copies: 1,
         labels: Vec::new(),
+        lists_kept: Duration::from_secs(2),
     };
     let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
-    let start = GatewayStart { fleet: Some(fleet), ..GatewayStart::new(settings, Vec::new(), connector) };
+    let start = GatewayStart { fleet: Some(fleet), ..GatewayStart::new(settings, plans, connector) };
     let gateway = Gateway::start(start);
     let decisions = gateway.decisions().unwrap();
     (gateway, decisions)

@@ -173,6 +173,11 @@ impl FleetState {
         &self.servers
     }
 
+    /// Where everything is that servers list.
+    pub fn lists(&self) -> impl Iterator<Item = &BlobHash> {
+        self.servers.values().filter_map(|server| server.offer.as_ref()).flat_map(|offer| &offer.blobs)
+    }
+
     /// The servers that were added at run time, by name.
     pub fn kept(&self) -> &BTreeMap<FleetServerName, KeptServer> {
         &self.kept

@@ -64,6 +64,11 @@ impl StateKeeping {
         true
     }
 
+    /// The state up to there is kept, if it is this replica that keeps it.
+    pub fn kept_here(&self, members: &FleetMembers) -> Option<LogSequence> {
+        self.is_first(members).then_some(self.kept)
+    }
+
     /// The state up to there is kept.
     pub fn kept(&mut self, at: LogSequence) {
         self.kept = self.kept.max(at);

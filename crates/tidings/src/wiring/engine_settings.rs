@@ -5,6 +5,7 @@ use tidings_engine::{
     FleetSettings, ListAnnouncements, ListPages, Names, NatsAccess, NatsTls, NoticePace, OwnLinkLimits, ParkLimits,
     RefreshPace, SealKey, Settings, WaitLimits,
 };
+use tidings_hub::fleet::replaced_lists::LISTS_KEPT;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, Revision};
 
@@ -18,6 +19,7 @@ pub(crate) fn of_cluster(cluster: &ClusterSettings) -> FleetSettings {
         replica: cluster.replica.clone(),
         copies: cluster.copies,
         labels: cluster.labels.clone(),
+        lists_kept: LISTS_KEPT,
         access: NatsAccess {
             credentials: cluster.credentials.clone(),
             tls: cluster.tls.clone().map(|ClusterTls { ca, certificate }| NatsTls { ca, certificate }),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tidings_cluster::{BusError, FleetBus as _, NatsBus};
 use tidings_hub::fleet::entry::FleetEntry;
 use tidings_hub::fleet::fold::{FleetFold, FleetState};
+use tidings_hub::fleet::members::FleetMembers;
 use tidings_hub::fleet::state_keeping::{KeptState, StateKeeping};
 use tidings_hub::fleet::{BlobHash, LogSequence, OwnerEpoch};
 
@@ -37,6 +38,11 @@ pub(super) struct StateRoom {
 impl StateRoom {
     pub(super) fn new(begun: LogSequence) -> Self {
         Self { keeping: StateKeeping::new(KEEPING_FORMAT, begun), last_entry: BlobHash::default() }
+    }
+
+    /// Up to where the state is kept, if it is this replica that keeps it.
+    pub(super) fn kept_here(&self, members: &FleetMembers) -> Option<LogSequence> {
+        self.keeping.kept_here(members)
     }
 
     pub(super) fn entry_read(&mut self, entry: BlobHash) {
@@ -128,9 +134,9 @@ async fn configured(bus: &NatsBus, state: &FleetState) -> Result<LoggedChange, B
     Ok(change)
 }
 
+/// It was dropped, if it is not there, because a newer state is kept that does not name it: the next look finds that one.
 async fn content(bus: &NatsBus, hash: BlobHash) -> Result<Bytes, BusError> {
-    let missing = || BusError::Refused("a content that the state names is not there".to_owned());
-    bus.get(hash).await?.ok_or_else(missing)
+    bus.get(hash).await?.ok_or(BusError::NoAnswer)
 }
 
 async fn offer(bus: &NatsBus, hash: BlobHash) -> Result<OfferContent, BusError> {

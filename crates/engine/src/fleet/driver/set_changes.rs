@@ -178,6 +178,7 @@ impl FleetDriver {
             self.change_done(SetOutcome::Overtaken);
         }
         let (FleetEntry::Registry { steps, .. }, true) = (&logged.entry, held) else { return false };
+        self.lists_read(steps, contents);
         // What the former one listed is nothing of the one that comes.
         touched(steps).cloned().collect::<Vec<_>>().iter().for_each(|name| self.forget_offer(name));
         let since = OwnerEpoch(self.fold.state().sequence().0);

@@ -18,6 +18,7 @@ use super::decisions::DecisionRoom;
 use super::exchanges::{CarriedRequests, ForwardedRequests};
 use super::kept_state::{self, KeptBeginning, StateRoom};
 use super::offers::OfferWrites;
+use super::old_lists::OldLists;
 use super::set_changes::SetChanges;
 use super::{DriverEvent, DriverOutward, DriverPace, FleetDriver, FleetEffects, LocalReplica};
 use crate::fleet::decisions::{DecisionOutcome, DecisionWish, NOT_CONNECTED};
@@ -73,6 +74,7 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
         reading: LogReading::begin(Arc::clone(&bus), fold.next_position()),
         outward: DriverOutward { bus, events, frames },
         states: StateRoom::new(fold.state().sequence()),
+        lists: OldLists::new(desk.settings.lists_kept),
         fold,
         members: FleetMembers::new(me.clone()),
         ownership: FleetOwnership::new(me.clone(), desk.settings.labels.clone(), config),

@@ -36,6 +36,8 @@ impl FleetDriver {
             self.write_plan(now);
             if self.fold.state().sequence() >= head {
                 self.keep_state(now);
+                self.drop_lists(now);
+                self.mind_missing_lists(now);
             }
             if let Some(echo) = self.reads.echo_due(now) {
                 self.append(echo);
