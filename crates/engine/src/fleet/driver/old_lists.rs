@@ -13,22 +13,20 @@ use tidings_hub::fleet::{BlobHash, FleetServerName};
 
 use super::FleetDriver;
 
-/// Nothing takes the place of a list that is not there, if the log has said nothing for so long.
+/// Nothing takes the place of a list that is not there, if nothing has for so long although the log was read to its end.
 const NOTHING_COMES: Duration = Duration::from_secs(5);
 
 /// What becomes of lists that were replaced.
 pub(super) struct OldLists {
     kept_for: Duration,
     replaced: ReplacedLists,
-    /// Servers whose last list that was read is not beside the log any more.
-    missing: BTreeSet<FleetServerName>,
-    /// When an entry was read last.
-    read: Option<Instant>,
+    /// Servers whose last list that was read is not beside the log any more, and since when.
+    missing: BTreeMap<FleetServerName, Instant>,
 }
 
 impl OldLists {
     pub(super) fn new(kept_for: Duration) -> Self {
-        Self { kept_for, replaced: ReplacedLists::new(kept_for), missing: BTreeSet::new(), read: None }
+        Self { kept_for, replaced: ReplacedLists::new(kept_for), missing: BTreeMap::new() }
     }
 
     /// Whether everything is shown here that the log says.
@@ -53,7 +51,6 @@ impl FleetDriver {
 
     /// The entry was taken into the state.
     pub(super) fn lists_after(&mut self, before: &[BlobHash], now: Instant) {
-        self.lists.read = Some(now);
         if before.is_empty() {
             return;
         }
@@ -69,7 +66,7 @@ impl FleetDriver {
         if is_there {
             self.lists.missing.remove(server);
         } else {
-            self.lists.missing.insert(server.clone());
+            self.lists.missing.entry(server.clone()).or_insert_with(Instant::now);
         }
     }
 
@@ -82,15 +79,12 @@ impl FleetDriver {
         }
     }
 
-    /// At the end of the log nothing will take the place of what is missing.
+    /// At the end of the log nothing takes the place of what is missing.
     pub(super) fn mind_missing_lists(&mut self, now: Instant) {
         let servers = self.fold.state().servers();
-        self.lists.missing.retain(|name| servers.get(name).is_some_and(|server| server.offer.is_some()));
-        let nothing_comes = self.lists.read.is_some_and(|read| now.duration_since(read) >= NOTHING_COMES);
-        if nothing_comes
-            && !self.members.is_in_doubt(now)
-            && let Some(name) = self.lists.missing.first()
-        {
+        self.lists.missing.retain(|name, _| servers.get(name).is_some_and(|server| server.offer.is_some()));
+        let mut lost = self.lists.missing.iter().filter(|(_, since)| now.duration_since(**since) >= NOTHING_COMES);
+        if let Some((name, _)) = lost.next().filter(|_| !self.members.is_in_doubt(now)) {
             self.stuck(format!("what server \"{}\" lists can not be read from the bus", name.as_str()));
         }
     }
