@@ -83,6 +83,8 @@ impl ServerLifecycle {
         if server.health().listed() {
             server.set_state(&self.catalogue, ServerState::Ready, None);
         }
+        // The log says what its lists are, also while its owner could not be reached; equal lists are not said again.
+        server.mark_current(&self.catalogue);
         server.presence.settle_restart(Ok(()));
         std::future::pending().await
     }

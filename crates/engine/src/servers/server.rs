@@ -207,12 +207,21 @@ impl Server {
 
     /// It is down: its last lists are served on, but not as current.
     pub(crate) fn mark_stale(&self, catalogue: &CatalogueStore) {
+        self.set_current(catalogue, false);
+    }
+
+    /// What is known of its lists counts again, without a look at it: another replica looks, and says what differs.
+    pub(crate) fn mark_current(&self, catalogue: &CatalogueStore) {
+        self.set_current(catalogue, true);
+    }
+
+    fn set_current(&self, catalogue: &CatalogueStore, current: bool) {
         catalogue.update(|catalogue| {
             let offer = catalogue.snapshot.offer(self.id);
-            if let Some(offer) = offer.filter(|offer| offer.current && self.presence.is_current()) {
-                // No commit: what clients see and its hashes stay the same; only `ttlMs` becomes 0.
-                let stale = ServerOffer { current: false, ..(**offer).clone() };
-                catalogue.snapshot = Arc::new(catalogue.snapshot.with(stale));
+            if let Some(offer) = offer.filter(|offer| offer.current != current && self.presence.is_current()) {
+                // No commit: what clients see and its hashes stay the same; only `ttlMs` differs.
+                let offer = ServerOffer { current, ..(**offer).clone() };
+                catalogue.snapshot = Arc::new(catalogue.snapshot.with(offer));
             }
         });
     }

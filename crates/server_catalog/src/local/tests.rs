@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use futures_util::FutureExt as _;
 use tidings_testkit::TempDir;
 
@@ -10,6 +8,11 @@ const DESK: &str = "[[servers]]\nid = \"acme/desk\"\nname = \"Ticket desk\"\ndes
 
 fn query(text: &str) -> EntryQuery {
     EntryQuery { text: text.to_owned(), limit: 20, ..EntryQuery::default() }
+}
+
+/// How long the processor has worked for this thread.
+fn time_of_this_thread() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 async fn found(catalogue: &LocalCatalogue, query: EntryQuery) -> Vec<String> {
@@ -111,25 +114,15 @@ async fn nobody_is_held_up_while_many_entries_are_indexed() {
         })
         .collect();
     folder.write("servers.toml", &many);
-    // One thread serves all: whoever computes on it is a pause for everybody else.
-    let (last, longest) = (std::cell::Cell::new(Instant::now()), std::cell::Cell::new(Duration::ZERO));
-    let look = || longest.set(longest.get().max(last.replace(Instant::now()).elapsed()));
-    let watch = async {
-        loop {
-            look();
-            tokio::task::yield_now().await;
-        }
-    };
-    let done = tokio::select! {
-        done = catalogue.refresh(Some("file".into())) => done.unwrap(),
-        () = watch => unreachable!("it watches for ever"),
-    };
-    look();
+    // One thread serves all: whoever computes on it is a pause for everybody else. Its own time is looked at, which a busy machine does not change.
+    let begun = time_of_this_thread();
+    let done = catalogue.refresh(Some("file".into())).await.unwrap();
+    let refreshing = time_of_this_thread() - begun;
     assert_eq!((done[0].added, catalogue.get("acme/desk3999".into()).await.unwrap().is_some()), (4_000, true));
-    let begun = Instant::now();
+    let begun = time_of_this_thread();
     drop(index(&catalogue.state().sources));
-    let indexing = begun.elapsed();
-    assert!(longest.get() < indexing / 2, "a pause of {:?} where indexing takes {indexing:?}", longest.get());
+    let indexing = time_of_this_thread() - begun;
+    assert!(refreshing < indexing / 2, "{refreshing:?} on the thread of all, where indexing takes {indexing:?}");
 }
 
 // reach 5

@@ -1,5 +1,6 @@
 //! Who runs which server.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::{Fleet, counting, owner_in};
@@ -54,6 +55,25 @@ async fn a_replica_that_ends_gives_its_servers_up_at_once() {
         "nobody had to be missed first: {:?}",
         begun.elapsed()
     );
+}
+
+// cluster: what the log says of its lists is true, also where the owner could not be reached for a while
+#[tokio::test]
+async fn a_replica_that_did_not_reach_the_owner_at_first_shows_its_lists_as_current_afterwards() {
+    let one = counting("one").stdio().await;
+    let Some(mut fleet) = Fleet::begin(2, &[("one", &one)]).await else { return };
+    let owner = fleet.owner(0, "one").await;
+    let other = 1 - owner;
+    assert!(fleet.replicas[other].terminate().await.success());
+    let process = Pid::from_raw(fleet.replicas[owner].pid().cast_signed()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    fleet.replicas[other] = fleet.replicas[other].again().await;
+    let down = fleet.replicas[other].server_status("one").await;
+    kill_process(process, Signal::CONT).unwrap();
+    assert_ne!(down["state"], "ready", "its owner is stopped: {down}");
+    fleet.replicas[other].wait_server("one", "ready", |server| server["state"] == "ready").await;
+    let (code, lock) = fleet.replicas[other].api("GET", "/lock", json!(null)).await;
+    assert_eq!((code, &lock["servers"][0]["error"]), (200, &json!(null)), "{lock:#}");
 }
 
 // cluster: commands
