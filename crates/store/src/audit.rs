@@ -7,16 +7,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use tidings_sync::Lock;
 use tokio::sync::{oneshot, watch};
 
+use crate::audit_batch::AuditBatch;
+use crate::audit_clock::AuditClock;
 use crate::audit_lanes::{AuditGauge, AuditLanes, AuditQueue, LaneBuffer};
 use crate::audit_sinks::{AuditSinks, SinkSettings};
 use crate::checkpoint::Checkpoint;
 use crate::log::LogError;
 use crate::store::Store;
-use crate::tables::audit::{AuditBatch, AuditLimits, AuditStorage};
+use crate::tables::audit::{AuditLimits, AuditStorage};
 use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 use crate::verify::{VerifyReport, verify_audited};
 
@@ -40,45 +41,6 @@ const FOLLOW: usize = 256;
 const FOLLOW_BYTES: usize = 1 << 20;
 /// What is written in one transaction at most.
 const BATCH_BYTES: usize = 8 << 20;
-
-/// Turns moments into times: entries hold the cheaper of the two.
-#[derive(Clone, Debug)]
-struct AuditClock {
-    moment: Instant,
-    millis: i64,
-    /// The second that was written last, since 1970 and as text without the zone: most records share theirs with the one before.
-    second: (i64, String),
-}
-
-impl AuditClock {
-    fn now() -> Self {
-        let millis = Timestamp::now().as_millisecond();
-        Self { moment: Instant::now(), millis, second: (i64::MIN, String::new()) }
-    }
-
-    /// The time of a moment, in milliseconds since 1970.
-    fn millis(&self, moment: Instant) -> i64 {
-        // What came after the clock was read has the time of the clock.
-        let ago = self.moment.saturating_duration_since(moment).as_millis();
-        self.millis - i64::try_from(ago).unwrap_or_default()
-    }
-
-    /// Writes the member `time`, as every record begins, and gives the same in milliseconds.
-    fn write_time(&mut self, moment: Instant, members: &mut Vec<u8>) -> u64 {
-        let millis = self.millis(moment);
-        let (second, part) = (millis.div_euclid(1_000), millis.rem_euclid(1_000));
-        if self.second.0 != second {
-            let mut text = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
-            text.truncate(text.trim_end_matches('Z').len());
-            self.second = (second, text);
-        }
-        members.extend_from_slice(b"\"time\":\"");
-        members.extend_from_slice(self.second.1.as_bytes());
-        let digit = |unit| b'0' + u8::try_from(part / unit % 10).unwrap_or_default();
-        members.extend_from_slice(&[b'.', digit(100), digit(10), digit(1), b'Z', b'"']);
-        u64::try_from(millis).unwrap_or_default()
-    }
-}
 
 /// What reads. Clones are handles to the same log.
 #[derive(Clone, Debug)]
@@ -121,7 +83,8 @@ impl AuditLog {
             lanes: Arc::clone(&lanes),
             taken: Vec::new(),
             batch: AuditBatch::default(),
-            lines: Vec::new(),
+            numbers: Default::default(),
+            written: Vec::new(),
             limits,
             sinks: AuditSinks::new(sinks),
         };
@@ -255,9 +218,11 @@ struct AuditWriter<M> {
     lanes: Arc<AuditLanes<M>>,
     /// What was taken out of the lanes, and not all of it read.
     taken: Vec<LaneBuffer>,
-    /// What is written next, and the lines that were written last: kept, because under load the next ones are as long.
+    /// What is written next, and what was written last: kept, because under load the next is as long.
     batch: AuditBatch,
-    lines: Vec<u8>,
+    written: Vec<u8>,
+    /// By lane, and the number of a subject in what was taken out of it: its number in the batch.
+    numbers: Vec<Vec<Option<u32>>>,
     limits: AuditLimits,
     sinks: AuditSinks,
 }
@@ -340,7 +305,8 @@ impl<M: Default> AuditWriter<M> {
     fn shrink(&mut self) {
         self.lanes.shrink(&mut self.taken);
         self.batch = AuditBatch::default();
-        self.lines = Vec::new();
+        self.numbers = Vec::new();
+        self.written = Vec::new();
     }
 
     /// Waits for more to come, but not once somebody waits for this thread.
@@ -350,9 +316,8 @@ impl<M: Default> AuditWriter<M> {
             // Before the lanes: what was handed over before something was asked for is written before it is answered.
             asked.add(&mut self.shared.requests.lock());
             let is_full = self.drain();
-            let (gather, look) =
-                if self.batch.records.len() < MANY { (GATHER, LOOK) } else { (GATHER_MANY, LOOK_MANY) };
-            if is_full || self.batch.records.is_empty() || !asked.is_empty() || begun.elapsed() >= gather {
+            let (gather, look) = if self.batch.len() < MANY { (GATHER, LOOK) } else { (GATHER_MANY, LOOK_MANY) };
+            if is_full || self.batch.is_empty() || !asked.is_empty() || begun.elapsed() >= gather {
                 return;
             }
             // Not until there are entries, so that whoever hands over has nobody to wake. Whoever asks for something wakes it.
@@ -367,33 +332,34 @@ impl<M: Default> AuditWriter<M> {
     /// Takes what waits, in the order in which it happened; tells whether there may be more.
     fn drain(&mut self) -> bool {
         let batch = &mut self.batch;
-        let mut clock = AuditClock::now();
-        let (mut entries, mut bytes) = (0, 0);
+        let clock = AuditClock::now();
+        let mut weight = 0;
         let mut is_exchanged = false;
         let more = loop {
-            if batch.members.len() >= BATCH_BYTES {
+            if batch.weight() >= BATCH_BYTES {
                 break true;
             }
-            let waiting = self.taken.iter_mut().filter_map(|lane| Some((lane.moment()?, lane)));
-            let Some((moment, lane)) = waiting.min_by_key(|(moment, _)| *moment) else {
+            let Some((at, until)) = next_lane(&self.taken) else {
                 // Once, so that those who hand over all the time do not keep this thread here; and whenever all were read, so that nothing
                 // is left behind that was handed over before this began.
                 if is_exchanged {
                     break false;
                 }
                 self.lanes.exchange(&mut self.taken);
+                self.numbers.resize_with(self.taken.len(), Vec::new);
+                self.numbers.iter_mut().for_each(Vec::clear);
                 is_exchanged = true;
                 continue;
             };
-            let time = clock.write_time(moment, &mut batch.members);
-            let members = lane.next().unwrap_or_default();
-            batch.members.push(b',');
-            batch.members.extend_from_slice(members);
-            batch.records.push((batch.members.len(), time));
-            (entries, bytes) = (entries + 1, bytes + members.len());
+            let (lane, numbers) = (&mut self.taken[at], &mut self.numbers[at]);
+            while lane.moment().is_some_and(|moment| until.is_none_or(|until| moment <= until))
+                && batch.weight() < BATCH_BYTES
+            {
+                weight += take_next(lane, numbers, batch, &clock);
+            }
         };
         // Here and not after the write: they are in a batch, which has a bound of its own.
-        self.shared.gauge.give_back(entries, bytes);
+        self.shared.gauge.give_back(weight);
         more
     }
 
@@ -403,31 +369,27 @@ impl<M: Default> AuditWriter<M> {
         // Taken out at once, so that what is lost during the write belongs to the next gap. It is given back if the
         // write fails.
         let lost = self.shared.gauge.dropped.swap(0, Ordering::Relaxed);
-        let mut clock = AuditClock::now();
-        let now = clock.millis;
+        let now = AuditClock::now().read_at();
         if lost > 0 {
             tracing::error!(lost, "calls came faster than they could be recorded; the audit log has a gap");
-            let time = clock.write_time(clock.moment, &mut batch.members);
-            batch.members.extend_from_slice(format!(",\"kind\":\"gap\",\"lost\":{lost}").as_bytes());
-            batch.records.push((batch.members.len(), time));
+            batch.push_text(now, format!("\"kind\":\"gap\",\"lost\":{lost}").as_bytes());
         }
-        if batch.records.is_empty() && !batch.checkpoint {
+        if batch.is_empty() && !batch.checkpoint {
             return;
         }
-        match storage.append(batch, &mut self.lines, &self.limits, u64::try_from(now).unwrap_or_default()) {
-            Ok(last) => {
-                self.sinks.write(&self.lines);
-                self.shared.progress.send_replace(AuditProgress::Open(last));
+        // Whoever reads the lines of a sink can go along the chain with them alone.
+        match storage.append(batch, &mut self.written, self.sinks.are_some(), &self.limits, now) {
+            Ok(appended) => {
+                self.sinks.write(&self.written);
+                self.shared.progress.send_replace(AuditProgress::Open(appended.last));
                 if batch.checkpoint {
-                    let lines = self.lines.strip_suffix(b"\n").unwrap_or(&self.lines);
-                    let made = lines.rsplit(|byte| *byte == b'\n').next().and_then(Checkpoint::read);
                     for answer in asked.checkpoints.drain(..) {
-                        let _ = answer.send(made.clone().ok_or(LogError::Closed));
+                        let _ = answer.send(appended.checkpoint.clone().ok_or(LogError::Closed));
                     }
                 }
             }
             Err(error) => {
-                let count = batch.records.len() as u64;
+                let count = batch.len() as u64;
                 tracing::error!(%error, count, "audit records could not be written");
                 // The gap itself is in `lost`; of the rest each is one.
                 self.shared.gauge.dropped.fetch_add(lost, Ordering::Relaxed);
@@ -438,7 +400,39 @@ impl<M: Default> AuditWriter<M> {
             }
         }
         batch.clear();
+        // What was taken and not read is written with the next batch, which numbers anew.
+        self.numbers.iter_mut().for_each(Vec::clear);
     }
+}
+
+/// The lane whose next entry is the oldest, and when the oldest of the others was: up to then it has no rival.
+fn next_lane(taken: &[LaneBuffer]) -> Option<(usize, Option<Instant>)> {
+    let waiting = taken.iter().enumerate().filter_map(|(at, lane)| Some((lane.moment()?, at)));
+    let (first, second) = waiting.fold((None, None), |(first, second), next| match first {
+        Some(oldest) if next < oldest => (Some(next), Some(oldest)),
+        Some(_) => (first, Some(second.map_or(next, |second| next.min(second)))),
+        None => (Some(next), None),
+    });
+    first.map(|(_, at)| (at, second.map(|(moment, _)| moment)))
+}
+
+/// Moves the next entry of a lane into a batch. Gives what it weighed.
+fn take_next(
+    lane: &mut LaneBuffer,
+    numbers: &mut Vec<Option<u32>>,
+    batch: &mut AuditBatch,
+    clock: &AuditClock,
+) -> usize {
+    let subject = lane.next_subject().map(|subject| {
+        let at = subject as usize;
+        if numbers.len() <= at {
+            numbers.resize(at + 1, None);
+        }
+        *numbers[at].get_or_insert_with(|| batch.number(lane.subject(subject)))
+    });
+    let Some(record) = lane.next() else { return 0 };
+    batch.push(clock.millis(record.moment), subject, record.bytes);
+    record.weight
 }
 
 impl<M> Drop for AuditWriter<M> {

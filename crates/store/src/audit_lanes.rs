@@ -12,6 +12,9 @@ use std::time::Instant;
 
 use tidings_sync::Lock;
 
+use crate::call_course::CallCourse;
+use crate::call_subjects::{CallSubjects, SubjectParts, SubjectSheet};
+
 /// More than there are threads that serve calls on most machines; with more of them, some share a lane.
 const LANES: usize = 8;
 /// What an entry takes while it waits, besides what it says.
@@ -27,8 +30,31 @@ pub trait AuditEntry {
     /// When it happened.
     fn moment(&self) -> Instant;
 
-    /// Writes the members of its record after number, hash and time, of which `kind` is the first: `"kind":"…"`.
-    fn write(self, memo: &mut Self::Memo, members: &mut Vec<u8>);
+    /// Writes its record, once: as members of JSON, or as a call.
+    fn write(self, memo: &mut Self::Memo, sheet: EntrySheet<'_>);
+}
+
+/// Where an entry is written.
+#[derive(Debug)]
+pub struct EntrySheet<'a> {
+    buffer: &'a mut LaneBuffer,
+    subjects: &'a mut CallSubjects,
+    /// What a call is about: the number of that, and how many bytes were written for it.
+    subject: &'a mut Option<(u32, usize)>,
+}
+
+impl EntrySheet<'_> {
+    /// The members of the record after number, hash and time, of which `kind` is the first: `"kind":"…"`.
+    pub fn members(self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.buffer.bytes);
+    }
+
+    /// A call, in the form that takes the fewest bytes. `parts` is all that `write` depends on, which writes the members from `kind` on that tell
+    /// what the call is about; those that tell how it went come after them.
+    pub fn call(self, parts: &SubjectParts<'_>, write: impl FnOnce(&mut Vec<u8>), course: &CallCourse<'_>) {
+        *self.subject = Some(self.subjects.place(&mut self.buffer.subjects, parts, write));
+        course.write(&mut self.buffer.bytes);
+    }
 }
 
 /// What hands over.
@@ -52,6 +78,7 @@ struct LaneSlot<M>(Lock<AuditLane<M>>);
 #[derive(Debug, Default)]
 struct AuditLane<M> {
     buffer: LaneBuffer,
+    subjects: CallSubjects,
     memo: M,
     /// Nobody takes anything out of it any more.
     closed: bool,
@@ -60,11 +87,32 @@ struct AuditLane<M> {
 /// Entries that were written out, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct LaneBuffer {
-    members: Vec<u8>,
-    /// When each happened, and where it ends in `members`.
-    entries: Vec<(Instant, usize)>,
-    /// How many were read.
+    bytes: Vec<u8>,
+    entries: Vec<LaneEntry>,
+    subjects: SubjectSheet,
+    /// How many were read, and where the next begins.
     read: usize,
+    begin: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LaneEntry {
+    moment: Instant,
+    /// Where it ends in `bytes`.
+    end: usize,
+    subject: Option<u32>,
+    /// What it weighs besides its own bytes.
+    brought: u32,
+}
+
+/// An entry that is taken out of its lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneRecord<'a> {
+    pub(crate) moment: Instant,
+    /// How a call went, or the members.
+    pub(crate) bytes: &'a [u8],
+    /// What it weighed while it waited.
+    pub(crate) weight: usize,
 }
 
 /// How much waits, what was lost, and whom to wake.
@@ -110,7 +158,10 @@ impl<M: Default> AuditLanes<M> {
         taken.resize_with(LANES, LaneBuffer::default);
         for (lane, taken) in self.lanes.iter().zip(taken) {
             taken.clear();
-            std::mem::swap(&mut lane.0.lock().buffer, taken);
+            let mut lane = lane.0.lock();
+            // What the lane remembers of the other buffer does not hold for this one.
+            taken.subjects.generation = lane.buffer.subjects.generation + 1;
+            std::mem::swap(&mut lane.buffer, taken);
         }
     }
 
@@ -154,19 +205,27 @@ impl<M: Default> AuditLane<M> {
         if self.closed {
             return false;
         }
-        let (begin, moment) = (self.buffer.members.len(), entry.moment());
+        let (begin, moment) = (self.buffer.bytes.len(), entry.moment());
         // Written before it is known whether there is room: only then it is known how long it is.
-        entry.write(&mut self.memo, &mut self.buffer.members);
-        let end = self.buffer.members.len();
-        let weight = end - begin + ENTRY;
+        let mut subject = None;
+        let (buffer, subjects) = (&mut self.buffer, &mut self.subjects);
+        entry.write(&mut self.memo, EntrySheet { buffer, subjects, subject: &mut subject });
+        let end = self.buffer.bytes.len();
+        let brought = subject.map_or(0, |(_, length)| length);
+        let weight = end - begin + brought + ENTRY;
         // Added before it is compared: those who hand over at the same moment see each other, so the bound holds without a lock.
         let waiting = gauge.waiting.fetch_add(weight, Ordering::Relaxed);
         if waiting + weight > gauge.max_waiting {
             gauge.waiting.fetch_sub(weight, Ordering::Relaxed);
-            self.buffer.members.truncate(begin);
+            self.buffer.bytes.truncate(begin);
+            if let Some(placed) = subject {
+                self.subjects.take_back(&mut self.buffer.subjects, placed);
+            }
             return false;
         }
-        self.buffer.entries.push((moment, end));
+        // What is as long as this does not fit.
+        let brought = u32::try_from(brought).unwrap_or(u32::MAX);
+        self.buffer.entries.push(LaneEntry { moment, end, subject: subject.map(|(number, _)| number), brought });
         true
     }
 }
@@ -174,15 +233,25 @@ impl<M: Default> AuditLane<M> {
 impl LaneBuffer {
     /// When the next entry happened; `None` when all were read.
     pub(crate) fn moment(&self) -> Option<Instant> {
-        self.entries.get(self.read).map(|(moment, _)| *moment)
+        self.entries.get(self.read).map(|entry| entry.moment)
     }
 
     /// The next entry. What it weighs is to be given back to the gauge.
-    pub(crate) fn next(&mut self) -> Option<&[u8]> {
-        let end = self.entries.get(self.read)?.1;
-        let begin = self.read.checked_sub(1).map_or(0, |before| self.entries[before].1);
-        self.read += 1;
-        Some(&self.members[begin..end])
+    pub(crate) fn next(&mut self) -> Option<LaneRecord<'_>> {
+        let LaneEntry { moment, end, brought, .. } = *self.entries.get(self.read)?;
+        let bytes = &self.bytes[self.begin..end];
+        (self.read, self.begin) = (self.read + 1, end);
+        Some(LaneRecord { moment, bytes, weight: bytes.len() + brought as usize + ENTRY })
+    }
+
+    /// What the next entry is about, if it is a call, by its number in this buffer.
+    pub(crate) fn next_subject(&self) -> Option<u32> {
+        self.entries.get(self.read)?.subject
+    }
+
+    /// What calls of this buffer are about.
+    pub(crate) fn subject(&self, number: u32) -> &[u8] {
+        self.subjects.get(number)
     }
 
     /// How many were not read.
@@ -191,14 +260,16 @@ impl LaneBuffer {
     }
 
     fn clear(&mut self) {
-        self.members.clear();
+        self.bytes.clear();
         self.entries.clear();
-        self.read = 0;
+        self.subjects.clear();
+        (self.read, self.begin) = (0, 0);
     }
 
     fn shrink(&mut self) {
-        self.members.shrink_to(KEPT_BUFFER);
-        self.entries.shrink_to(KEPT_BUFFER / size_of::<(Instant, usize)>());
+        self.bytes.shrink_to(KEPT_BUFFER);
+        self.entries.shrink_to(KEPT_BUFFER / size_of::<LaneEntry>());
+        self.subjects.shrink_to(KEPT_BUFFER);
     }
 }
 
@@ -219,10 +290,10 @@ impl AuditGauge {
         self.dropped_in_all.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Entries of so many bytes in all were taken into a batch, which has a bound of its own. Once for many of them, because all who hand over
+    /// Entries of this weight in all were taken into a batch, which has a bound of its own. Once for many of them, because all who hand over
     /// write the same number.
-    pub(crate) fn give_back(&self, entries: usize, bytes: usize) {
-        self.waiting.fetch_sub(bytes + entries * ENTRY, Ordering::Relaxed);
+    pub(crate) fn give_back(&self, weight: usize) {
+        self.waiting.fetch_sub(weight, Ordering::Relaxed);
     }
 
     /// The thread that is woken from now on is this one.
@@ -282,8 +353,10 @@ mod tests {
             self.0
         }
 
-        fn write(self, (): &mut (), members: &mut Vec<u8>) {
-            members.extend_from_slice(format!("\"kind\":\"call\",\"deed\":\"{}\"", self.1).as_bytes());
+        fn write(self, (): &mut (), sheet: EntrySheet<'_>) {
+            sheet.members(|members| {
+                members.extend_from_slice(format!("\"kind\":\"call\",\"deed\":\"{}\"", self.1).as_bytes());
+            });
         }
     }
 
@@ -294,9 +367,9 @@ mod tests {
     fn deeds(buffers: &mut [LaneBuffer], gauge: &AuditGauge) -> Vec<String> {
         let mut found = Vec::new();
         for buffer in buffers {
-            while let Some(members) = buffer.next() {
-                gauge.give_back(1, members.len());
-                found.push(String::from_utf8(members.to_vec()).unwrap());
+            while let Some(record) = buffer.next() {
+                gauge.give_back(record.weight);
+                found.push(String::from_utf8(record.bytes.to_vec()).unwrap());
             }
         }
         found
@@ -327,7 +400,7 @@ mod tests {
         (0..3).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("{number}"))));
         let mut taken = Vec::new();
         queue.lanes.exchange(&mut taken);
-        let read = taken.iter_mut().find_map(|lane| lane.next().map(<[u8]>::to_vec));
+        let read = taken.iter_mut().find_map(|lane| lane.next().map(|record| record.bytes.to_vec()));
         assert!(read.is_some(), "one of three was read when the thread of the log ended");
         (0..4).for_each(|number| queue.hand_over(Deed(Instant::now(), format!("late {number}"))));
         queue.lanes.close(&taken);

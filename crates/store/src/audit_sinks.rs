@@ -32,6 +32,11 @@ impl AuditSinks {
         Self { settings, socket: None, failing: [false; 2] }
     }
 
+    /// Whether there is one.
+    pub(crate) fn are_some(&self) -> bool {
+        self.settings.file.is_some() || self.settings.syslog.is_some()
+    }
+
     /// Writes lines. A sink that fails is reported once, and tried again with the next lines: the store has them all.
     pub(crate) fn write(&mut self, lines: &[u8]) {
         if let Some(file) = &self.settings.file {

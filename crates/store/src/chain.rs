@@ -3,7 +3,7 @@
 //! A *link* of the chain is a record that carries the member `prev`, with the records after it that do not: `prev` is the hash of the
 //! link before it, as text of 64 hexadecimal digits, and the hash of a link is BLAKE3 of its lines, with a newline between two of them.
 //! Every change is a link of its own; audit records that were written together are one, because hashing many short texts one by one
-//! takes several times as long. A *seal* says where the kept part of a log begins and ends. It is signed with the key of the data
+//! takes several times as long. A link of calls in the [compact form](crate::compact_block) is hashed as it stands in its row. A *seal* says where the kept part of a log begins and ends. It is signed with the key of the data
 //! directory and written in the same transaction as the records, so that a process that is killed leaves both or neither: a tail
 //! that is missing, or a beginning that nobody compacted, is told from that.
 //!
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use tidings_wire::hex;
 
 use crate::chain_key::ChainKey;
+use crate::compact_block::{CompactHead, is_compact};
 use crate::hex_digits::unhex;
 
 /// The last number that is believed of a record that no seal speaks for.
@@ -287,7 +288,7 @@ pub(crate) struct ChainLink<'a> {
     /// The number that the first of them is kept under.
     pub(crate) first: u64,
     pub(crate) count: u64,
-    /// Their lines, without the newline at the end.
+    /// Their lines, without the newline at the end, or all of them in the compact form.
     pub(crate) text: &'a [u8],
 }
 
@@ -297,8 +298,23 @@ impl<'a> ChainLink<'a> {
         Self { first: seq, count: 1, text: line }
     }
 
+    /// The links that stand in a row of the audit log, of whose records the first has this number.
+    pub(crate) fn of_row(first: u64, row: &'a [u8]) -> impl Iterator<Item = Self> {
+        let lines = if is_compact(row) { &[] } else { row };
+        // As many as it says: whoever alters that alters its hash.
+        let compact = CompactHead::read(row);
+        let compact = compact.map(|head| Self { first, count: u64::from(head.count.max(1)), text: row });
+        compact.into_iter().chain(Self::of_lines(first, lines))
+    }
+
+    /// The bytes that it takes in its row.
+    pub(crate) fn size(&self) -> u64 {
+        // A line has a newline.
+        self.text.len() as u64 + u64::from(!is_compact(self.text))
+    }
+
     /// The links that stand in a text of lines, of which the first has this number.
-    pub(crate) fn of_lines(first: u64, text: &'a [u8]) -> impl Iterator<Item = Self> {
+    fn of_lines(first: u64, text: &'a [u8]) -> impl Iterator<Item = Self> {
         let mut rest = Self { first, count: 0, text: text.strip_suffix(b"\n").unwrap_or(text) };
         std::iter::from_fn(move || {
             if rest.text.is_empty() {
@@ -323,21 +339,24 @@ impl<'a> ChainLink<'a> {
 
     /// The number of the last of them.
     pub(crate) fn last(&self) -> u64 {
-        self.first + self.count - 1
+        // A number that somebody made up may be any.
+        self.first.saturating_add(self.count - 1)
     }
 
     pub(crate) fn hash(&self) -> RecordHash {
         RecordHash::of(self.text)
     }
 
-    /// Each with the number that it is kept under.
+    /// Each line with the number that it is kept under. In the compact form only the first record says its number.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
-        (self.first..).zip(self.text.split(|byte| *byte == b'\n'))
+        let lines = (!is_compact(self.text)).then(|| self.text.split(|byte| *byte == b'\n'));
+        (self.first..).zip(lines.into_iter().flatten())
     }
 
     /// What its first record says.
     pub(crate) fn head(&self) -> Option<RecordHead> {
-        RecordHead::read(self.text)
+        let compact = CompactHead::read(self.text).map(|head| RecordHead { seq: head.first, prev: Some(head.prev) });
+        compact.or_else(|| RecordHead::read(self.text))
     }
 }
 

@@ -19,11 +19,16 @@
 //! - [`VaultTable`] keeps secrets for servers, sealed; its table is `tables/vault.rs`.
 
 mod audit;
+mod audit_batch;
+mod audit_clock;
 mod audit_lanes;
 mod audit_sinks;
+mod call_course;
+mod call_subjects;
 mod chain;
 mod chain_key;
 mod checkpoint;
+mod compact_block;
 mod database_file;
 mod draft;
 mod hex_digits;
@@ -37,8 +42,10 @@ mod tables;
 mod verify;
 
 pub use audit::{AuditLog, AuditTail};
-pub use audit_lanes::{AuditEntry, AuditQueue};
+pub use audit_lanes::{AuditEntry, AuditQueue, EntrySheet};
 pub use audit_sinks::SinkSettings;
+pub use call_course::{CallCourse, CallEnding};
+pub use call_subjects::{SUBJECT_PARTS, SubjectParts};
 pub use chain::ChainPlace;
 pub use chain_key::ChainKey;
 pub use checkpoint::Checkpoint;

@@ -118,7 +118,7 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Ok(blocks) => {
             for block in blocks.range(0..)? {
                 let (first, block) = block?;
-                for link in ChainLink::of_lines(first.value(), block.value().2) {
+                for link in ChainLink::of_row(first.value(), block.value().2) {
                     // Before the checkpoint itself is taken: it names the end of the link before it.
                     let before = audit.at;
                     audit.take(&link);

@@ -8,10 +8,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidings_config::AuditSettings;
 use tidings_engine::{AuditTrail, AuditedCall, AuditedDecision, CallOutcome, KeptArguments, LONGEST_TEXT};
-use tidings_store::{AuditEntry, AuditLimits, AuditLog, AuditQueue, SinkSettings, Store};
+use tidings_store::{
+    AuditEntry, AuditLimits, AuditLog, AuditQueue, CallCourse, CallEnding, EntrySheet, SinkSettings, Store,
+    SubjectParts,
+};
 use tidings_wire::{Digest, append_hex, append_string, one_line};
 
-/// What may wait to be written: with small calls this is 40,000 of them, and most of a second of the fastest.
+/// What may wait to be written: with small calls this is 200,000 of them, and some seconds of the fastest.
 const WAITING: usize = 16 << 20;
 /// How long the names of one decision may be together: approvals name as many as servers offer.
 const NAMES: usize = 1 << 20;
@@ -102,8 +105,8 @@ impl AuditRecorder {
     }
 }
 
-/// The client of the last call, as it said of itself and as it is recorded: most calls come from few clients, and what they say has to
-/// be read as JSON.
+/// The client of the last call whose subject was written out, as it said of itself and as it is recorded: most calls come from few clients, and what
+/// they say has to be read as JSON.
 #[derive(Debug, Default)]
 struct LastClient {
     said: Vec<u8>,
@@ -128,14 +131,14 @@ impl AuditEntry for RecordedDecision {
         self.at
     }
 
-    fn write(self, _: &mut LastClient, members: &mut Vec<u8>) {
+    fn write(self, _: &mut LastClient, sheet: EntrySheet<'_>) {
         let mut record = decision_members(self.decision);
         if self.more > 0 {
             record["more"] = self.more.into();
         }
         let text = record.to_string();
         // Without the braces: these are the members of a record that has begun.
-        members.extend_from_slice(&text.as_bytes()[1..text.len() - 1]);
+        sheet.members(|members| members.extend_from_slice(&text.as_bytes()[1..text.len() - 1]));
     }
 }
 
@@ -146,74 +149,79 @@ impl AuditEntry for RecordedCall<'_> {
         self.0.ended
     }
 
-    /// Written by hand: there is one for every call.
-    fn write(self, last: &mut LastClient, members: &mut Vec<u8>) {
-        let call = self.0;
-        members.extend_from_slice(b"\"kind\":\"call\"");
-        text(members, "method", call.method.as_str());
-        if let Some(server) = call.server {
-            text(members, "server", server);
-        }
-        text(members, "name", call.name);
-        if let Some((digest, size)) = &call.name_cut {
-            hashed(members, "name_cut", digest, *size);
-        }
-        text(members, "principal", call.principal);
-        if let Some(client) = call.client {
-            last.write(client, members);
-        }
-        if let Some(size) = call.client_cut {
-            members.extend_from_slice(b",\"client_cut\":{\"bytes\":");
-            number(members, size as u64);
-            members.push(b'}');
-        }
-        if let Some((digest, size)) = &call.arguments {
-            hashed(members, "arguments", digest, *size);
-        }
-        match call.kept_arguments {
-            Some(KeptArguments::Whole(arguments)) => json_or_text(members, "given", arguments),
-            Some(KeptArguments::TooLong) => members.extend_from_slice(b",\"given_cut\":true"),
-            None => {}
-        }
-        if let Some(rule) = call.would_deny {
-            text(members, "would_deny", rule);
-        }
-        write_outcome(call.outcome, members);
-        members.extend_from_slice(b",\"micros\":");
-        number(members, u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX));
+    /// There is one for every call, so what is different in each is all that is written, and that not as text.
+    fn write(self, last: &mut LastClient, sheet: EntrySheet<'_>) {
+        let call = &self.0;
+        let ending = match call.outcome {
+            CallOutcome::Answered(size) => CallEnding::Answered(size as u64),
+            CallOutcome::Refused(code) => CallEnding::Error(code),
+            CallOutcome::Cancelled => CallEnding::Cancelled,
+            CallOutcome::Abandoned => CallEnding::Abandoned,
+        };
+        let more = more_members(call);
+        let course = CallCourse {
+            arguments: call.arguments.as_ref().map(|(digest, size)| (&digest.0, *size as u64)),
+            more: &more,
+            ending,
+            micros: u64::try_from(call.took.as_micros()).unwrap_or(u64::MAX),
+        };
+        let cuts = is_cut(call).then(|| cuts_of(call));
+        let parts: SubjectParts<'_> = [
+            call.method.as_str().as_bytes(),
+            // A server has a name, and a client that says something says more than nothing.
+            call.server.unwrap_or_default().as_bytes(),
+            call.name.as_bytes(),
+            call.principal.as_bytes(),
+            call.client.unwrap_or_default(),
+            cuts.as_ref().map_or(&[], |cuts| &cuts[..]),
+        ];
+        sheet.call(&parts, |members| write_subject(call, last, members), &course);
     }
 }
 
-fn write_outcome(outcome: CallOutcome, members: &mut Vec<u8>) {
-    match outcome {
-        CallOutcome::Answered(size) => {
-            members.extend_from_slice(b",\"outcome\":\"answered\",\"answer_bytes\":");
-            number(members, size as u64);
-        }
-        CallOutcome::Refused(code) => {
-            members.extend_from_slice(b",\"outcome\":\"error\",\"code\":");
-            if code < 0 {
-                members.push(b'-');
-            }
-            number(members, code.unsigned_abs());
-        }
-        CallOutcome::Cancelled => members.extend_from_slice(b",\"outcome\":\"cancelled\""),
-        CallOutcome::Abandoned => members.extend_from_slice(b",\"outcome\":\"abandoned\""),
+fn is_cut(call: &AuditedCall<'_>) -> bool {
+    call.name_cut.is_some() || call.client_cut.is_some()
+}
+
+/// What tells something that was cut from what begins in the same way.
+fn cuts_of(call: &AuditedCall<'_>) -> Vec<u8> {
+    let (digest, name) = call.name_cut.unwrap_or((Digest::NONE, 0));
+    let client = call.client_cut.unwrap_or_default();
+    [&digest.0[..], &name.to_le_bytes(), &client.to_le_bytes()].concat()
+}
+
+/// What a call is about. Whoever adds a member here adds what it depends on to the parts by which a subject is found again.
+fn write_subject(call: &AuditedCall<'_>, last: &mut LastClient, members: &mut Vec<u8>) {
+    members.extend_from_slice(b"\"kind\":\"call\"");
+    text(members, "method", call.method.as_str());
+    if let Some(server) = call.server {
+        text(members, "server", server);
+    }
+    text(members, "name", call.name);
+    if let Some((digest, size)) = &call.name_cut {
+        hashed(members, "name_cut", digest, *size);
+    }
+    text(members, "principal", call.principal);
+    if let Some(client) = call.client.filter(|client| !client.is_empty()) {
+        last.write(client, members);
+    }
+    if let Some(size) = call.client_cut {
+        members.extend_from_slice(format!(",\"client_cut\":{{\"bytes\":{size}}}").as_bytes());
     }
 }
 
-/// By hand: the formatter of the standard library takes several times as long, and a record has three numbers.
-fn number(members: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut begin = digits.len();
-    loop {
-        begin -= 1;
-        digits[begin] = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-        if number == 0 {
-            return members.extend_from_slice(&digits[begin..]);
-        }
+/// What only some records have. Allocates nothing for the others.
+fn more_members(call: &AuditedCall<'_>) -> Vec<u8> {
+    let mut members = Vec::new();
+    match call.kept_arguments {
+        Some(KeptArguments::Whole(arguments)) => json_or_text(&mut members, "given", arguments),
+        Some(KeptArguments::TooLong) => members.extend_from_slice(b",\"given_cut\":true"),
+        None => {}
     }
+    if let Some(rule) = call.would_deny {
+        text(&mut members, "would_deny", rule);
+    }
+    members
 }
 
 fn text(members: &mut Vec<u8>, name: &str, value: &str) {
@@ -226,9 +234,7 @@ fn hashed(members: &mut Vec<u8>, name: &str, digest: &Digest, size: usize) {
     key(members, name);
     members.extend_from_slice(b"{\"hash\":\"");
     append_hex(&digest.0, members);
-    members.extend_from_slice(b"\",\"bytes\":");
-    number(members, size as u64);
-    members.push(b'}');
+    members.extend_from_slice(format!("\",\"bytes\":{size}}}").as_bytes());
 }
 
 fn key(members: &mut Vec<u8>, name: &str) {
@@ -362,10 +368,7 @@ mod tests {
         let names = vec![long; 5_000];
         let approval =
             bounded(AuditedDecision::Approval { approved: true, is_unanswered: false, server: "s".into(), names });
-        let mut written = Vec::new();
-        let recorded = RecordedDecision { at: Instant::now(), decision: approval.clone(), more: 0 };
-        recorded.write(&mut LastClient::default(), &mut written);
-        let weight = written.len();
+        let weight = decision_members(approval.clone()).to_string().len();
         let AuditedDecision::Approval { names, .. } = approval else { panic!("another decision") };
         assert!(weight < 2 * NAMES && names.last().is_some_and(|last| last.ends_with("more")), "{weight}");
     }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidings_store::{AuditEntry, AuditLimits, AuditLog, SinkSettings, Store};
+use tidings_store::{AuditEntry, AuditLimits, AuditLog, CallCourse, CallEnding, EntrySheet, SinkSettings, Store};
 use tidings_testkit::{Client, Gateway, PendingExchange, Server, Tool};
 use tokio::process::Command;
 
@@ -108,14 +108,20 @@ impl AuditEntry for BenchedRecord {
         Instant::now()
     }
 
-    fn write(self, (): &mut (), members: &mut Vec<u8>) {
-        let call = format!(
-            "\"kind\":\"call\",\"principal\":\"local\",\"client\":{{\"name\":\"bench\",\"version\":\"1\"}},\"server\":\"echo\",\
-             \"method\":\"tools/call\",\"name\":\"echo_{}\",\"arguments\":{{\"hash\":\"{:064x}\",\"size\":64}},\"outcome\":\"answered\",\
-             \"micros\":1400",
-            self.0, self.0
-        );
-        members.extend_from_slice(call.as_bytes());
+    fn write(self, (): &mut (), sheet: EntrySheet<'_>) {
+        let name = format!("echo_{}", self.0 % 100);
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&(self.0 as u64).to_le_bytes());
+        let course =
+            CallCourse { arguments: Some((&hash, 64)), more: &[], ending: CallEnding::Answered(120), micros: 1_400 };
+        let write = |members: &mut Vec<u8>| {
+            let subject = format!(
+                "\"kind\":\"call\",\"method\":\"tools/call\",\"server\":\"echo\",\"name\":\"{name}\",\"principal\":\"local\",\
+                 \"client\":{{\"name\":\"bench\",\"version\":\"1\"}}"
+            );
+            members.extend_from_slice(subject.as_bytes());
+        };
+        sheet.call(&[b"tools/call", b"echo", name.as_bytes(), b"local", b"bench", b""], write, &course);
     }
 }
 

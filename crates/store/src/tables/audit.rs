@@ -8,22 +8,29 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError, WriteTransaction};
 
 use super::changes;
-use crate::chain::{ChainLink, ChainPlace, ChainedLog, LogContent, RecordHead, Seal, time_of};
+use crate::audit_batch::AuditBatch;
+use crate::audit_clock::TimeText;
+use crate::chain::{ChainLink, ChainPlace, ChainedLog, LogContent, RecordHash, RecordHead, Seal, time_of};
 use crate::chain_key::ChainKey;
 use crate::checkpoint::Checkpoint;
+use crate::compact_block::{self, CompactBlock, CompactHead, is_compact, write_batch_members};
 use crate::slot::DatabaseSlot;
 use crate::store::Store;
 use crate::tables::changes::{ChangeQuery, ChangeRow, ChangeRows, QueryStart};
 
-/// The number of the first record of a block to the time of its last one in milliseconds, how many there are, and their lines.
+/// The number of the first record of a block to the newest time in it in milliseconds, how many there are, and they: lines, or the compact form.
 pub(crate) const BLOCKS: TableDefinition<'_, u64, (u64, u64, &[u8])> = TableDefinition::new("audit");
 /// What its seal is called.
 pub(crate) const LOG: &str = "audit";
 /// The same as a chain.
 pub(crate) const CHAIN: ChainedLog = ChainedLog { name: LOG, is_chained_from_the_first: true, content };
-/// Above this the lines of one row are enough. A reader loads whole rows. The last line and the row's own head must fit below 32 KiB: the
+/// Above this the records of one row are enough. A reader loads whole rows. The last record and the row's own head must fit below 32 KiB: the
 /// database rounds the size of a long row up to a power of two.
 const BLOCK: usize = 30 << 10;
+/// So many are enough, too, however short they are: `verify` can say of altered records only which row they stand in. And no row is more than this
+/// part of what is kept, since whole rows are removed.
+const BLOCK_RECORDS: u64 = 1_000;
+const BLOCK_PART: u64 = 8;
 /// What a process that has no store keeps in memory.
 const MEMORY_RECORDS: u64 = 10_000;
 
@@ -48,24 +55,13 @@ pub(crate) struct AuditStorage {
     in_memory: bool,
 }
 
-/// Records to write, in order: the members of each after its number and hash, and its time in milliseconds.
-#[derive(Debug, Default)]
-pub(crate) struct AuditBatch {
-    /// One after the other.
-    pub(crate) members: Vec<u8>,
-    /// The end of each in `members`, and its time.
-    pub(crate) records: Vec<(usize, u64)>,
-    /// Whether a checkpoint comes last.
-    pub(crate) checkpoint: bool,
-}
-
-impl AuditBatch {
-    /// Empties it, and keeps its memory.
-    pub(crate) fn clear(&mut self) {
-        self.members.clear();
-        self.records.clear();
-        self.checkpoint = false;
-    }
+/// What a write left.
+#[derive(Debug)]
+pub(crate) struct Appended {
+    /// The number of the last record.
+    pub(crate) last: u64,
+    /// The checkpoint that was asked for.
+    pub(crate) checkpoint: Option<Checkpoint>,
 }
 
 impl AuditStorage {
@@ -95,24 +91,28 @@ impl AuditStorage {
             let changes = head(changes::LOG)?;
             let Ok(blocks) = read.open_table(BLOCKS) else { return Ok(changes > 0) };
             let Some((_, block)) = blocks.last()? else { return Ok(changes > 0) };
-            let lines = block.value().2;
-            let place = Checkpoint::read(last_line(lines)).map(|checkpoint| checkpoint.changes.seq);
-            Ok(place != Some(changes))
+            let block = block.value().2;
+            // A checkpoint is never in the compact form.
+            let checkpoint = (!is_compact(block)).then(|| Checkpoint::read(last_line(block))).flatten();
+            Ok(checkpoint.map(|checkpoint| checkpoint.changes.seq) != Some(changes))
         })
     }
 
-    /// Writes records and takes away what is too old or too much. All of it is on disk when this returns; `lines` has what was written, in order.
-    /// Gives the number of the last.
+    /// Writes records and takes away what is too old or too much. All of it is on disk when this returns. `written` has what was written, one after
+    /// the other: lines, if those are wanted.
     pub(crate) fn append(
         &self,
         batch: &AuditBatch,
-        lines: &mut Vec<u8>,
+        written: &mut Vec<u8>,
+        as_lines: bool,
         limits: &AuditLimits,
         now: u64,
-    ) -> Result<u64, redb::Error> {
+    ) -> Result<Appended, redb::Error> {
         let max_records = if self.in_memory { MEMORY_RECORDS.min(limits.max_records) } else { limits.max_records };
         let limits = AuditLimits { max_records, ..limits.clone() };
-        self.slot.run(|database| append(database, batch, lines, &limits, now, self.key.as_deref()))
+        // Where nothing can be shared, nothing is won.
+        let as_lines = as_lines || !batch.has_calls();
+        self.slot.run(|database| append(database, batch, (written, as_lines), &limits, now, self.key.as_deref()))
     }
 
     pub(crate) fn read(&self, query: ChangeQuery) -> Result<ChangeRows, redb::Error> {
@@ -138,50 +138,48 @@ impl AuditStorage {
 fn append(
     database: &Database,
     batch: &AuditBatch,
-    written: &mut Vec<u8>,
+    (written, as_lines): (&mut Vec<u8>, bool),
     limits: &AuditLimits,
     now: u64,
     key: Option<&ChainKey>,
-) -> Result<u64, redb::Error> {
+) -> Result<Appended, redb::Error> {
     let write = database.begin_write()?;
     // Also where this is the second attempt, after the database was opened again.
     written.clear();
-    written.reserve(batch.members.len() + batch.records.len() * 32);
-    let last = {
+    let appended = {
         let mut seal = Seal::go_on(&write, &CHAIN, key)?;
         let mut blocks = write.open_table(BLOCKS)?;
         // In the same transaction: a checkpoint names no change that is not on disk.
         let changes = Seal::read_for_write(&write, changes::LOG)?.map_or_else(ChainPlace::start, |seal| seal.to);
-        let mut block = OpenBlock { start: 0, count: 0, time: 0, before: seal.to.clone() };
-        let mut begin = 0;
-        for (end, time) in &batch.records {
-            let members = &batch.members[begin..*end];
-            begin = *end;
-            block.line(written, *time, |line| line.extend_from_slice(members));
-            if written.len() - block.start >= BLOCK {
-                block = block.keep(&mut blocks, written)?;
+        let most = (limits.max_records / BLOCK_PART).clamp(1, BLOCK_RECORDS);
+        seal.to = match as_lines {
+            true => append_lines(batch, written, seal.to, most, &mut blocks)?,
+            false => append_compact(batch, written, seal.to, most, &mut blocks)?,
+        };
+        let checkpoint = match batch.checkpoint {
+            true => {
+                // A link of its own: a checkpoint names the end of the one before it.
+                let checkpoint = Checkpoint::new(seal.to.clone(), changes, now, key);
+                let mut block = LineBlock::begin(written, seal.to);
+                block.line(written, now, |line| checkpoint.write(line));
+                seal.to = block.keep(&mut blocks, written)?;
+                Some(checkpoint)
             }
-        }
-        if batch.checkpoint {
-            // A link of its own: a checkpoint names the end of the one before it.
-            block = block.keep(&mut blocks, written)?;
-            let checkpoint = Checkpoint::new(block.before.clone(), changes, now, key);
-            block.line(written, now, |line| checkpoint.write(line));
-        }
-        seal.to = block.keep(&mut blocks, written)?.before;
-        seal.count += batch.records.len() as u64 + u64::from(batch.checkpoint);
+            false => None,
+        };
+        seal.count += batch.len() as u64 + u64::from(batch.checkpoint);
         seal.bytes += written.len() as u64;
         let expired = now.saturating_sub(u64::try_from(limits.max_age.as_millis()).unwrap_or(u64::MAX));
         let mut compacted = None;
         for block in blocks.range(0..)? {
             let (first, block) = block?;
-            let lines = block.value().2;
+            let block = block.value().2;
             // From the oldest on, until all three bounds hold. The time is the record's own: what stands beside it is not signed.
-            let expires = time_of(last_line(lines)).is_some_and(|time| time < expired);
+            let expires = last_time(block).is_some_and(|time| time < expired);
             if !expires && seal.count <= limits.max_records && seal.bytes <= limits.max_bytes {
                 break;
             }
-            compact(&mut seal, first.value(), lines);
+            compact(&mut seal, first.value(), block);
             compacted = Some(first.value());
         }
         if let Some(last) = compacted {
@@ -190,16 +188,67 @@ fn append(
         }
         seal.sign(LOG, key);
         seal.keep(&write, LOG)?;
-        seal.to.seq
+        Appended { last: seal.to.seq, checkpoint }
     };
     write.commit()?;
-    Ok(last)
+    Ok(appended)
+}
+
+type BlockTable<'a> = redb::Table<'a, u64, (u64, u64, &'static [u8])>;
+
+/// Writes records as the lines that readers see. Gives the end of the last link.
+fn append_lines(
+    batch: &AuditBatch,
+    written: &mut Vec<u8>,
+    mut to: ChainPlace,
+    most: u64,
+    blocks: &mut BlockTable<'_>,
+) -> Result<ChainPlace, redb::Error> {
+    let mut times = TimeText::new();
+    let mut records = batch.records().peekable();
+    while records.peek().is_some() {
+        let mut block = LineBlock::begin(written, to);
+        for record in records.by_ref() {
+            block.line(written, record.time, |line| write_batch_members(batch, &record, &mut times, line));
+            if written.len() - block.start >= BLOCK || block.count >= most {
+                break;
+            }
+        }
+        to = block.keep(blocks, written)?;
+    }
+    Ok(to)
+}
+
+/// Writes records in the compact form. Gives the end of the last link.
+fn append_compact(
+    batch: &AuditBatch,
+    written: &mut Vec<u8>,
+    mut to: ChainPlace,
+    most: u64,
+    blocks: &mut BlockTable<'_>,
+) -> Result<ChainPlace, redb::Error> {
+    let mut records = batch.records().peekable();
+    while records.peek().is_some() {
+        let first = to.seq + 1;
+        let mut block = CompactBlock::begin(written, to.hash(), first);
+        for record in records.by_ref() {
+            block.take(written, batch, &record);
+            if block.length(written) >= BLOCK || u64::from(block.count()) >= most {
+                break;
+            }
+        }
+        let count = u64::from(block.count());
+        let (row, newest) = block.finish(written);
+        blocks.insert(first, (newest, count, row))?;
+        to = ChainPlace::new(to.seq + count, RecordHash::of(row));
+    }
+    Ok(to)
 }
 
 /// Takes a block out of what is sealed. It leaves its last hash, which the first record that stays carries.
 fn compact(seal: &mut Seal, first: u64, block: &[u8]) {
     let mut is_ours = true;
-    for link in ChainLink::of_lines(first, block) {
+    for link in ChainLink::of_row(first, block) {
         let before = (seal.from.seq + 1, Some(seal.from.hash()));
         is_ours &= link.head().is_some_and(|head| (head.seq, head.prev) == before) && link.first == before.0;
         // What stands beyond the end was put there by somebody else, and must not become the beginning.
@@ -220,28 +269,28 @@ pub(crate) fn content(write: &WriteTransaction) -> Result<LogContent, redb::Erro
     let mut content = LogContent::default();
     for block in write.open_table(BLOCKS)?.range(0..)? {
         let (first, block) = block?;
-        for link in ChainLink::of_lines(first.value(), block.value().2) {
-            content.take(&link, link.text.len() as u64 + 1);
+        for link in ChainLink::of_row(first.value(), block.value().2) {
+            content.take(&link, link.size());
         }
     }
     Ok(content)
 }
 
-/// The lines of a block.
-fn lines_of(block: &[u8]) -> impl Iterator<Item = &[u8]> {
-    block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
-}
-
-/// A row that is being filled, and a link of the chain: the end of what was written so far.
-struct OpenBlock {
+/// A row of lines that is being filled, and a link of the chain: the end of what was written so far.
+struct LineBlock {
     start: usize,
     count: u64,
+    /// The newest of its times: clocks can be set back, and a reader passes over a row by that.
     time: u64,
     /// The end of the link before it.
     before: ChainPlace,
 }
 
-impl OpenBlock {
+impl LineBlock {
+    fn begin(written: &[u8], before: ChainPlace) -> Self {
+        Self { start: written.len(), count: 0, time: 0, before }
+    }
+
     fn line(&mut self, written: &mut Vec<u8>, time: u64, members: impl FnOnce(&mut Vec<u8>)) {
         let prev = (self.count == 0).then(|| self.before.hash());
         self.count += 1;
@@ -249,28 +298,75 @@ impl OpenBlock {
         written.push(b',');
         members(written);
         written.extend_from_slice(b"}\n");
-        // Clocks can be set back, and a reader passes over a row by the newest time in it.
         self.time = self.time.max(time);
     }
 
-    /// Puts it into its row, and begins the next.
-    fn keep(
-        self,
-        blocks: &mut redb::Table<'_, u64, (u64, u64, &'static [u8])>,
-        written: &[u8],
-    ) -> Result<Self, redb::Error> {
+    /// Puts it into its row, and gives its end.
+    fn keep(self, blocks: &mut BlockTable<'_>, written: &[u8]) -> Result<ChainPlace, redb::Error> {
         let lines = &written[self.start..];
-        // Nothing was put into it since the last row, as before a checkpoint that comes alone.
-        let Some(text) = lines.strip_suffix(b"\n") else { return Ok(self) };
+        let text = lines.strip_suffix(b"\n").unwrap_or(lines);
         let link = ChainLink { first: self.before.seq + 1, count: self.count, text };
         blocks.insert(link.first, (self.time, self.count, lines))?;
-        Ok(Self { start: written.len(), count: 0, time: 0, before: ChainPlace::new(link.last(), link.hash()) })
+        Ok(ChainPlace::new(link.last(), link.hash()))
     }
 }
 
 /// The last line of a block, without its end.
 fn last_line(lines: &[u8]) -> &[u8] {
     lines.strip_suffix(b"\n").unwrap_or(lines).rsplit(|byte| *byte == b'\n').next().unwrap_or_default()
+}
+
+/// When the last record of a block was made, as the record itself says it.
+fn last_time(block: &[u8]) -> Option<u64> {
+    match CompactHead::read(block) {
+        Some(head) => Some(head.last_time),
+        None => time_of(last_line(block)),
+    }
+}
+
+/// A record of a block, which is turned into a line once it is wanted.
+enum BlockRecord<'a> {
+    Line(u64, &'a [u8]),
+    /// With the hash before it, if it is the first.
+    Compact(compact_block::CompactRecord<'a>, Option<RecordHash>),
+}
+
+/// The records of a block, in order.
+fn records_of(first: u64, block: &[u8]) -> impl Iterator<Item = BlockRecord<'_>> {
+    let lines = if is_compact(block) { &[] } else { block };
+    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let lines = (first..).zip(lines).map(|(seq, line)| BlockRecord::Line(seq, line));
+    let mut prev = CompactHead::read(block).map(|head| head.prev);
+    let compact = if is_compact(block) { block } else { &[] };
+    let compact = compact_block::records(first, compact).map(move |record| BlockRecord::Compact(record, prev.take()));
+    lines.chain(compact)
+}
+
+impl BlockRecord<'_> {
+    fn seq(&self) -> u64 {
+        match self {
+            Self::Line(seq, _) => *seq,
+            Self::Compact(record, _) => record.seq,
+        }
+    }
+
+    fn time(&self) -> Option<u64> {
+        match self {
+            Self::Line(_, line) => time_of(line),
+            Self::Compact(record, _) => Some(record.time),
+        }
+    }
+
+    fn json(&self, times: &mut TimeText) -> Bytes {
+        match self {
+            Self::Line(_, line) => Bytes::copy_from_slice(line),
+            Self::Compact(record, prev) => {
+                let mut line = Vec::new();
+                record.write_line(*prev, times, &mut line);
+                line.into()
+            }
+        }
+    }
 }
 
 fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Error> {
@@ -281,28 +377,29 @@ fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Err
         Err(TableError::TableDoesNotExist(_)) => return Ok(found),
         Err(error) => return Err(error.into()),
     };
-    let mut bytes = 0;
+    let (mut bytes, mut times) = (0, TimeText::new());
     // `None` when there is no room for more.
-    let mut take = |seq: u64, line: &[u8], rows: &mut Vec<ChangeRow>| {
-        bytes += line.len();
-        if rows.len() >= query.limit || (bytes > query.max_bytes && !rows.is_empty()) {
+    let mut take = |record: &BlockRecord<'_>, rows: &mut Vec<ChangeRow>| {
+        if rows.len() >= query.limit {
             return None;
         }
-        rows.push(ChangeRow { seq, time: 0, json: Bytes::copy_from_slice(line) });
+        let json = record.json(&mut times);
+        bytes += json.len();
+        if bytes > query.max_bytes && !rows.is_empty() {
+            return None;
+        }
+        rows.push(ChangeRow { seq: record.seq(), time: 0, json });
         Some(())
     };
-    let lines = |block: &[u8]| -> Vec<Vec<u8>> { lines_of(block).map(<[u8]>::to_vec).collect() };
     match query.from {
         QueryStart::Newest | QueryStart::Before(_) => {
             let end = if let QueryStart::Before(before) = query.from { before } else { u64::MAX };
             'blocks: for block in blocks.range(..end)?.rev() {
                 let (first, block) = block?;
-                for (at, line) in lines(block.value().2).iter().enumerate().rev() {
-                    // The block that the number stands in began before it.
-                    if first.value() + at as u64 >= end {
-                        continue;
-                    }
-                    if take(first.value() + at as u64, line, &mut found.rows).is_none() {
+                // The block that the number stands in began before it.
+                let records = records_of(first.value(), block.value().2).take_while(|record| record.seq() < end);
+                for record in records.collect::<Vec<_>>().iter().rev() {
+                    if take(record, &mut found.rows).is_none() {
                         break 'blocks;
                     }
                 }
@@ -321,18 +418,17 @@ fn read(database: &Database, query: ChangeQuery) -> Result<ChangeRows, redb::Err
             };
             'forward: for block in blocks.range(start..)? {
                 let (first, block) = block?;
-                let (newest, _, text) = block.value();
+                let (newest, _, block) = block.value();
                 if matches!(query.from, QueryStart::Time(since) if newest < since) {
                     continue;
                 }
-                for (at, line) in lines(text).iter().enumerate() {
-                    let seq = first.value() + at as u64;
+                for record in records_of(first.value(), block) {
                     let wanted = match query.from {
-                        QueryStart::After(after) => seq > after,
-                        QueryStart::Time(since) => time_of(line).is_none_or(|time| time >= since),
+                        QueryStart::After(after) => record.seq() > after,
+                        QueryStart::Time(since) => record.time().is_none_or(|time| time >= since),
                         QueryStart::Newest | QueryStart::Before(_) => true,
                     };
-                    if wanted && take(seq, line, &mut found.rows).is_none() {
+                    if wanted && take(&record, &mut found.rows).is_none() {
                         break 'forward;
                     }
                 }

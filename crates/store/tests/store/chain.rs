@@ -1,5 +1,6 @@
 //! Attacks on what is recorded, played on the file itself.
 
+mod compact;
 mod key;
 mod seals;
 
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, ReadableTable as _, TableDefinition};
 use tidings_store::{
-    AuditEntry, AuditLimits, AuditLog, AuditQueue, ChangeLog, ChangeQuery, Checkpoint, LogLimits, QueryStart,
-    SinkSettings, Store, VerifyReport, verify,
+    AuditEntry, AuditLimits, AuditLog, AuditQueue, ChangeLog, ChangeQuery, Checkpoint, EntrySheet, LogLimits,
+    QueryStart, SinkSettings, Store, VerifyReport, verify,
 };
 use tidings_testkit::TempDir;
 
@@ -28,8 +29,9 @@ impl AuditEntry for Deed {
         Instant::now()
     }
 
-    fn write(self, (): &mut (), members: &mut Vec<u8>) {
-        members.extend_from_slice(format!("\"kind\":\"call\",\"tool\":\"{}\"", self.0).as_bytes());
+    fn write(self, (): &mut (), sheet: EntrySheet<'_>) {
+        let text = format!("\"kind\":\"call\",\"tool\":\"{}\"", self.0);
+        sheet.members(|members| members.extend_from_slice(text.as_bytes()));
     }
 }
 
