@@ -18,7 +18,7 @@ use crate::call_subjects::{CallSubjects, SubjectParts, SubjectSheet};
 /// More than there are threads that serve calls on most machines; with more of them, some share a lane.
 const LANES: usize = 8;
 /// What an entry takes while it waits, besides what it says.
-const ENTRY: usize = 32;
+const ENTRY: usize = size_of::<LaneEntry>();
 /// A buffer that grew beyond this in a rush is given back after it.
 const KEPT_BUFFER: usize = 256 << 10;
 

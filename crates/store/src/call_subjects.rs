@@ -126,7 +126,7 @@ impl SubjectSlot {
         let mut begin = 0;
         !self.text.is_empty()
             && parts.iter().zip(self.ends).all(|(part, end)| {
-                let is_same = self.parts[begin..end] == **part;
+                let is_same = are_same(&self.parts[begin..end], part);
                 begin = end;
                 is_same
             })
@@ -153,6 +153,13 @@ fn slot_of(parts: &SubjectParts<'_>) -> usize {
     });
     // The highest bits depend on all the others.
     (mixed >> 32) as usize % SLOTS
+}
+
+/// Whether two parts are the same. Word by word: parts are short, and calling the library's comparison for each took half of the time of a record.
+fn are_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0).all(|(one, other)| one == other)
+        && last_word(one) == last_word(other)
 }
 
 /// The end of a part in one word: eight bytes, some of which may have been seen, or all of a short one and its length.

@@ -210,3 +210,83 @@ fn write_members(time: u64, content: RecordContent<'_>, times: &mut TimeText, ou
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::call_course::CallEnding;
+
+    /// Times, what each is about (none for a text), and a number that makes it different from the others.
+    type Drawn = Vec<(u64, Option<u8>, u64)>;
+
+    fn batch_of(drawn: &Drawn) -> AuditBatch {
+        let mut batch = AuditBatch::default();
+        for (time, subject, number) in drawn {
+            let hash = [*number as u8; 32];
+            let course = CallCourse {
+                arguments: Some((&hash, *number)),
+                more: b"",
+                ending: CallEnding::Answered(*number),
+                micros: *number,
+            };
+            let mut bytes = Vec::new();
+            match subject {
+                Some(subject) => {
+                    course.write(&mut bytes);
+                    let subject = batch.number(format!("\"kind\":\"call\",\"name\":\"{subject}\"").as_bytes());
+                    batch.push(*time, Some(subject), &bytes);
+                }
+                None => batch.push_text(*time, format!("\"kind\":\"gap\",\"lost\":{number}").as_bytes()),
+            }
+        }
+        batch
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_of_a_row_is_what_its_lines_would_say(
+            // Clocks go back, too.
+            drawn in proptest::collection::vec((0..1_u64 << 42, proptest::option::of(0..5_u8), any::<u64>()), 1..60),
+            before in any::<[u8; 32]>(),
+            first in 1..1_u64 << 50,
+        ) {
+            let batch = batch_of(&drawn);
+            // Behind another row, as all but the first are.
+            let mut out = b"before".to_vec();
+            let mut block = CompactBlock::begin(&mut out, RecordHash(before), first);
+            batch.records().for_each(|record| block.take(&mut out, &batch, &record));
+            let (row, newest) = block.finish(&mut out);
+            prop_assert!(is_compact(row));
+            prop_assert_eq!(Some(newest), drawn.iter().map(|(time, ..)| *time).max());
+            let last_time = drawn.last().map_or(0, |(time, ..)| *time);
+            let head = CompactHead { prev: RecordHash(before), first, count: drawn.len() as u32, last_time };
+            prop_assert_eq!(CompactHead::read(row), Some(head));
+            let mut times = TimeText::new();
+            let mut said = Vec::new();
+            records(first, row).for_each(|record| {
+                let prev = (record.seq == first).then_some(head.prev);
+                record.write_line(prev, &mut times, &mut said);
+                said.push(b'\n');
+            });
+            let mut lines = Vec::new();
+            for (seq, record) in (first..).zip(batch.records()) {
+                RecordHead::write(&mut lines, seq, (seq == first).then_some(head.prev));
+                lines.push(b',');
+                write_batch_members(&batch, &record, &mut times, &mut lines);
+                lines.extend_from_slice(b"}\n");
+            }
+            prop_assert_eq!(String::from_utf8_lossy(&said), String::from_utf8_lossy(&lines));
+        }
+
+        #[test]
+        fn whatever_a_row_holds_reading_it_ends(mut row in proptest::collection::vec(any::<u8>(), 0..300), first in any::<u64>()) {
+            if let Some(form) = row.first_mut() {
+                *form = FORM;
+            }
+            let mut out = Vec::new();
+            records(first, &row).for_each(|record| record.write_line(None, &mut TimeText::new(), &mut out));
+        }
+    }
+}
