@@ -29,7 +29,7 @@ pub(crate) fn start(store: &Store, settings: &AuditSettings) -> Option<(AuditLog
     let limits = AuditLimits {
         max_age: settings.keep,
         max_records: settings.max_records,
-        // Four times what records of calls take: those with arguments are longer.
+        // Four times what records of calls take as lines: those with arguments are longer.
         max_bytes: settings.max_records.saturating_mul(2 << 10),
         max_waiting: WAITING,
     };
@@ -356,6 +356,57 @@ mod tests {
             let record: Value = serde_json::from_slice(&row.json).unwrap_or_else(|error| panic!("{said}: {error}"));
             let as_text = record["client"] == said && record["given"] == said;
             assert!(as_text || record["client"]["name"] == "y", "{record}");
+        }
+    }
+
+    // trust (records): the form in which records are kept changes nothing of what readers see.
+    #[tokio::test]
+    async fn a_call_is_recorded_with_all_its_members_in_their_order() {
+        let limits = AuditLimits {
+            max_age: Duration::from_secs(60),
+            max_records: 1_000,
+            max_bytes: 1 << 20,
+            max_waiting: WAITING,
+        };
+        let (log, queue) = AuditLog::start::<LastClient>(Store::in_memory(), limits, SinkSettings::default());
+        let digest = |text: &str| Digest::of_bytes(text.as_bytes());
+        let full = AuditedCall {
+            server: Some("alpha"),
+            name_cut: Some((digest("one"), 2_000)),
+            client_cut: Some(3_000),
+            arguments: Some((digest("{}"), 2)),
+            kept_arguments: Some(KeptArguments::Whole(b"{}")),
+            would_deny: Some("rule 1"),
+            outcome: CallOutcome::Refused(-32_602),
+            ..call(r#"{"name":"x"}"#)
+        };
+        // The same beginning of another name.
+        let other = AuditedCall { name_cut: Some((digest("two"), 2_000)), ..full.clone() };
+        let short = AuditedCall { client: None, kept_arguments: None, outcome: CallOutcome::Answered(7), ..call("") };
+        for _ in 0..2 {
+            [&full, &other, &short].into_iter().for_each(|call| queue.hand_over(RecordedCall(call.clone())));
+        }
+        let mut tail = log.follow(Some(0)).await.unwrap();
+        let mut rows = Vec::new();
+        while rows.len() < 6 {
+            rows.extend(tail.next().await.unwrap());
+        }
+        let said = |row: usize| {
+            let line = String::from_utf8(rows[row].json.to_vec()).unwrap();
+            line[line.find("\"kind\"").unwrap()..].to_owned()
+        };
+        let expected = |name: &str| {
+            let hash = |text| tidings_wire::hex(&digest(text).0);
+            format!(
+                r#""kind":"call","method":"tools/call","server":"alpha","name":"echo","name_cut":{{"hash":"{}","bytes":2000}},"principal":"local","client":{{"name":"x"}},"client_cut":{{"bytes":3000}},"arguments":{{"hash":"{}","bytes":2}},"given":{{}},"would_deny":"rule 1","outcome":"error","code":-32602,"micros":1000}}"#,
+                hash(name),
+                hash("{}"),
+            )
+        };
+        let short = r#""kind":"call","method":"tools/call","name":"echo","principal":"local","outcome":"answered","answer_bytes":7,"micros":1000}"#;
+        for row in [0, 3] {
+            let lines = [said(row), said(row + 1), said(row + 2)];
+            assert_eq!(lines, [expected("one"), expected("two"), short.to_owned()]);
         }
     }
 
