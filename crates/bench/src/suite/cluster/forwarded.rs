@@ -9,7 +9,7 @@ use super::fleet::BenchFleet;
 use crate::echo::{EchoEra, MODERN_REVISION};
 use crate::error::BenchError;
 use crate::load::http::LoadConnection;
-use crate::process::{PartProcess, run_part};
+use crate::process::{PartProcess, run_part, this_program};
 use crate::report::{BenchSample, ReportRow, RowMeasure, RowTarget, median};
 use crate::suite::BenchContext;
 use crate::suite::throughput::{call_p50, upstream};
@@ -18,25 +18,52 @@ use crate::suite::throughput::{call_p50, upstream};
 const LARGE: usize = (64 << 20) - (16 << 10);
 const LARGE_CALLS: usize = 3;
 
+/// How the server of a small call is reached.
+#[derive(Clone, Copy)]
+enum CalledServer {
+    /// Behind a URL. A modern one is called by every replica itself.
+    Http,
+    /// A process of its owner, which every call has to come to.
+    Process,
+}
+
 /// Case 31: what a small call costs beyond one at the owner, against one request and answer at NATS.
 pub(super) async fn small(bench: &BenchContext) -> Vec<ReportRow> {
     let mut rows = Vec::new();
-    for era in [EchoEra::Legacy, EchoEra::Modern] {
+    for (era, called) in [
+        (EchoEra::Legacy, CalledServer::Http),
+        (EchoEra::Modern, CalledServer::Http),
+        (EchoEra::Modern, CalledServer::Process),
+    ] {
         let (mut samples, mut note) = (Vec::new(), None);
-        match measure_small(bench, era).await {
+        match measure_small(bench, era, called).await {
             Ok(measured) => samples = measured,
             Err(error) => note = Some(error.to_string()),
         }
-        let what = format!("cluster: a call at another replica, p50 beyond the owner's, {}", era.word());
+        let where_it_is = match called {
+            CalledServer::Http => "",
+            CalledServer::Process => ", of a process",
+        };
+        let what = format!("cluster: a call at another replica, p50 beyond the owner's, {}{where_it_is}", era.word());
         rows.push(ReportRow::judge(31, what, RowMeasure::MedianMicros, RowTarget::RatioAtMost(2.0), samples, note));
     }
     rows
 }
 
-async fn measure_small(bench: &BenchContext, era: EchoEra) -> Result<Vec<BenchSample>, BenchError> {
+async fn measure_small(
+    bench: &BenchContext,
+    era: EchoEra,
+    called: CalledServer,
+) -> Result<Vec<BenchSample>, BenchError> {
     let server = upstream(era, 0).await?;
     let Some(nats) = NatsServer::start() else { return Ok(Vec::new()) };
-    let servers = format!("[servers.echo]\nurl = \"http://{}/mcp\"\n", server.address);
+    let servers = match called {
+        CalledServer::Http => format!("[servers.echo]\nurl = \"http://{}/mcp\"\n", server.address),
+        CalledServer::Process => {
+            let program = this_program()?;
+            format!("[servers.echo]\ncommand = {program:?}\nargs = [\"stdio-server\", \"--era\", \"{}\"]\n", era.word())
+        }
+    };
     let fleet = BenchFleet::begin(bench, &[nats.url(), nats.url()], &servers).await?;
     let [owner, other] = [fleet.replicas[0].address, fleet.replicas[1].address];
     let mut samples = Vec::new();
@@ -83,7 +110,8 @@ async fn measure_large(bench: &BenchContext) -> Result<Vec<BenchSample>, BenchEr
     let args = ["--era", "modern", "--answer-bytes", &LARGE.to_string()].map(str::to_owned);
     let server = PartProcess::start("upstream", &args).await?;
     let Some(nats) = NatsServer::start() else { return Ok(Vec::new()) };
-    let servers = format!("[servers.echo]\nurl = \"http://{}/mcp\"\n", server.address);
+    // Without the last line it would be called by both replicas themselves, and nothing would cross.
+    let servers = format!("[servers.echo]\nurl = \"http://{}/mcp\"\nisolation = \"session\"\n", server.address);
     let fleet = BenchFleet::begin(bench, &[nats.url(), nats.url()], &servers).await?;
     let mut samples = Vec::new();
     for repetition in 0..bench.repeat {
