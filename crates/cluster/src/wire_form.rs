@@ -7,6 +7,7 @@ use tidings_hub::fleet::frames::{ExchangeId, FleetFrame, NumberedItem};
 fn carried(frame: &mut FleetFrame) -> Option<&mut Vec<u8>> {
     match frame {
         FleetFrame::Open(open) => Some(&mut open.bytes),
+        FleetFrame::Said { bytes, .. } => Some(bytes),
         FleetFrame::Numbered { item, .. } => match item {
             NumberedItem::Message { bytes }
             | NumberedItem::Part { bytes }
@@ -86,6 +87,7 @@ mod tests {
             FleetFrame::Credit { n: 1 },
             FleetFrame::Alive { n: 2 },
             FleetFrame::Again { n: 3 },
+            FleetFrame::Said { server: "files".into(), bytes: b"{}".to_vec() },
         ]);
         for frame in frames {
             let written = write_frame(&from, &exchange, frame.clone());

@@ -130,6 +130,7 @@ impl ListDiscovery {
             }
         });
         drop(deciding);
+        server.direct.offered.notify_one();
         if let Some(journal) = self.journal().filter(|_| is_shown) {
             let now = self.catalogue.current();
             let failed = now.server(id).map(ServerStatus::failed_kinds).unwrap_or_default();

@@ -6,6 +6,7 @@
 pub(crate) mod change;
 mod companion;
 mod connecting;
+mod direct;
 mod link_care;
 mod link_sink;
 mod own_links;
@@ -74,6 +75,7 @@ impl ServerLifecycle {
     fn sever(&self, server: &Server) -> Vec<SharedLink> {
         // First, so that no new call is sent over a link that is about to be given up.
         server.links.set_live(None);
+        server.direct.give_up_any();
         let severed = self.links.table.of(server.instance);
         for (key, _) in &severed {
             // Before the calls are rung: whoever wakes finds the link gone and does not take it for another reason.

@@ -3,6 +3,7 @@
 //! Belongs here: state, and waiting for it. Not here: a server's life (`lifecycle`), what it offers (`discovery`) and what is asked
 //! of it (`call`).
 
+pub(crate) mod direct_calls;
 pub(crate) mod gateway_loop;
 pub(crate) mod link_access;
 pub(crate) mod link_maker;

@@ -69,6 +69,14 @@ impl RequestRouter {
         message: ServerMessage,
     ) {
         let subject = message.subject();
+        let came_past_owner = || self.links.table.watch(key).is_some_and(|watch| server.leads_past_owner(&watch));
+        if server.is_elsewhere() && is_for_owner(&message) && came_past_owner() {
+            // Said to this replica, which called it itself. Who runs it looks at its lists, and has who follows its resources.
+            if let Some(fleet) = &self.runtime.fleet {
+                fleet.tell_owner(&server.plan.name, message.bytes().clone());
+            }
+            return;
+        }
         // On stdio there is one session, so it is certain whose a message is.
         let owner = user.session().or_else(|| self.sessions.only_session());
         let about_lists = matches!(subject, MessageSubject::ListChanged(_) | MessageSubject::Acknowledged);
@@ -174,6 +182,11 @@ impl RequestRouter {
         let permitted = |session: &Arc<Session>| self.pool.shows(&session.principal, server);
         self.sessions.all().into_iter().filter(is_theirs).filter(permitted).collect()
     }
+}
+
+/// Whether the replica that runs a server has to hear this, whoever heard it.
+pub(crate) fn is_for_owner(message: &ServerMessage) -> bool {
+    matches!(message.subject(), MessageSubject::ListChanged(_) | MessageSubject::Updated)
 }
 
 /// The level of a log message.

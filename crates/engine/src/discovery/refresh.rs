@@ -5,12 +5,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
+use bytes::Bytes;
+use futures_util::future::join_all;
+use serde_json::json;
 use tidings_hub::ledger::Topic;
 use tidings_hub::refresh::{BegunLook, DueRefresh, ListRefresh, ListWait, RefreshReason};
-use tidings_proto::{Era, ListKind, names};
+use tidings_proto::{Era, ListKind, Method, names};
 
 use crate::client::session::Viewer;
 use crate::discovery::ListDiscovery;
+use crate::fleet::FleetDesk;
 use crate::links::live_link::promised;
 use crate::notify::ListNotifier;
 use crate::observe::telemetry::TelemetrySink;
@@ -56,6 +60,9 @@ impl Server {
     pub(crate) fn call_answered(&self) {
         // Pairs with the `Acquire` of `ask` and `begin_look`: who sees the count also sees what the call left behind.
         self.lists.answered.fetch_add(1, Ordering::Release);
+        if self.is_elsewhere() {
+            self.direct.answered.notify_one();
+        }
     }
 
     pub(crate) fn mark_due(&self, due: DueRefresh) {
@@ -118,6 +125,13 @@ impl Server {
         wait
     }
 
+    /// Whether another replica runs it, and calls that this one sent itself may have changed a list of it.
+    fn was_called_past_owner(&self, kind: ListKind) -> bool {
+        self.is_elsewhere()
+            && self.direct.link().is_some()
+            && self.direct.is_behind(kind, self.lists.answered.load(Ordering::Acquire))
+    }
+
     /// A client names something of this server that it has not listed.
     fn missed(&self, kind: ListKind) -> Option<ListWait> {
         // Those in the process announce everything in time; without a link there is nobody to ask.
@@ -150,7 +164,35 @@ impl ListDiscovery {
         for (server, wait) in &waits {
             let _ = tokio::time::timeout_at(wait.until.into(), server.listed(wait.look)).await;
         }
-        !waits.is_empty()
+        let Some(fleet) = &self.runtime.fleet else { return !waits.is_empty() };
+        let asked = servers.iter().filter(|server| viewer.principal.may_use(&server.plan)).filter(shared);
+        let behind: Vec<&Arc<Server>> = asked.filter(|server| server.was_called_past_owner(kind)).collect();
+        let asking = join_all(behind.iter().map(|server| self.ask_owner(server, kind, fleet)));
+        // Late or not, what is known then is the answer.
+        let _ = tokio::time::timeout(self.runtime.settings.list_pace.max_wait, asking).await;
+        !waits.is_empty() || !behind.is_empty()
+    }
+
+    /// Has the replica that runs a server look at it: what is known of it here is not what it has.
+    pub(crate) async fn list_at_owner(&self, server: &Server, kind: ListKind) {
+        let Some(fleet) = &self.runtime.fleet else { return };
+        // As if it had changed by this call, which its owner knows nothing of.
+        server.call_answered();
+        self.ask_owner(server, kind, fleet).await;
+    }
+
+    /// Has the replica that runs a server look at it, and waits until what it found is here: calls that left from here may have changed its
+    /// lists, and who made them may ask for these now.
+    async fn ask_owner(&self, server: &Server, kind: ListKind, fleet: &FleetDesk) {
+        let _one_at_a_time = server.direct.asking.lock().await;
+        let answered = server.lists.answered.load(Ordering::Acquire);
+        let Some(live) = server.live().filter(|_| server.direct.is_behind(kind, answered)) else { return };
+        // Before the request, which comes after it: the owner then lists for it what it would list for a client of its own.
+        fleet.tell_owner(&server.plan.name, Bytes::new());
+        let request = self.links.own_request(&live.hello, Method::List(kind), json!({}));
+        if live.link.call(request).answer().await.is_ok() && fleet.read().await {
+            server.direct.caught_up(kind, answered);
+        }
     }
 
     /// Looks at the server whose prefix an unknown name has: not every server says that it has changed.

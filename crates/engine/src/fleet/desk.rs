@@ -213,6 +213,8 @@ pub(crate) enum FleetWish {
         item: NumberedItem,
         done: oneshot::Sender<bool>,
     },
+    /// What a server said to this replica, which called it itself, for the replica that runs it.
+    Said(FleetServerName, Bytes),
     /// A server could not be started here.
     Failed(FleetServerName),
     /// Nothing of a server runs here any more.
@@ -240,6 +242,9 @@ pub(crate) struct FleetDesk {
     pub(super) confirmed: AtomicBool,
     /// Whether the log was read to its end once.
     pub(crate) joined: AtomicBool,
+    /// Whether calls may leave from here to servers that other replicas run: all of them have to hear what is said of it, and to mean the
+    /// same servers.
+    pub(super) direct: watch::Sender<bool>,
     keys: AtomicU64,
     pub(crate) http: Lock<Option<Arc<dyn ForwardedHttp>>>,
     /// Who is told of what is decided, of those who came before the driver.
@@ -293,6 +298,7 @@ impl FleetDesk {
             counts: FleetCounts::default(),
             confirmed: AtomicBool::new(false),
             joined: AtomicBool::new(false),
+            direct: watch::Sender::new(false),
             keys: AtomicU64::new(1),
             http: Lock::default(),
             followers: Lock::default(),
@@ -326,6 +332,16 @@ impl FleetDesk {
             }
             tokio::time::sleep(CONFIRM_AGAIN).await;
         }
+    }
+
+    /// Whether calls may leave from here to servers that other replicas run; changes can be awaited.
+    pub(crate) fn direct(&self) -> watch::Receiver<bool> {
+        self.direct.subscribe()
+    }
+
+    /// Passes on what a server said to this replica, or that it answered a call. Without room it is not: the server is looked at later then.
+    pub(crate) fn tell_owner(&self, server: &str, message: Bytes) {
+        let _ = self.wishes.try_send(FleetWish::Said(server.into(), message));
     }
 
     /// Who runs a server; changes can be awaited.

@@ -7,6 +7,7 @@ mod exchanges;
 mod kept_state;
 mod offers;
 mod old_lists;
+mod said;
 mod seats;
 mod set_changes;
 pub(crate) mod start;
@@ -38,12 +39,13 @@ use exchanges::{CarriedRequests, ForwardedRequests};
 use kept_state::StateRoom;
 use offers::OfferWrites;
 use old_lists::OldLists;
+use said::SaidElsewhere;
 use set_changes::SetChanges;
 
 /// How often the driver looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 /// The format of entries and frames that this version writes and reads.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// What the driver does to the rest of the engine.
 pub(crate) trait FleetEffects: Send + Sync {
@@ -57,6 +59,8 @@ pub(crate) trait FleetEffects: Send + Sync {
     fn can_run(&self, server: &str) -> bool;
     /// The set of servers changes; the gate says when that can be read.
     fn change_set(&self, change: LoggedChange, gate: SetGate);
+    /// A server that runs here said something to another replica, or answered its call.
+    fn said(&self, server: &str, message: Bytes);
     /// Carries out a request of another replica.
     fn carry_out(&self, work: CarriedWork);
 }
@@ -100,6 +104,7 @@ struct FleetDriver {
     decisions: DecisionRoom,
     states: StateRoom,
     lists: OldLists,
+    said: SaidElsewhere,
 }
 
 /// Where what the driver does leads: to the bus, and back to the driver when something that ran beside it is done.
@@ -197,6 +202,7 @@ impl FleetDriver {
             FleetWish::Open { key, target, bytes, outlet } => self.open(key, &target, &bytes, outlet),
             FleetWish::Cancel(key) => self.cancel(key),
             FleetWish::Say { exchange, item, done } => self.say(&exchange, item, done),
+            FleetWish::Said(server, message) => self.pass_on(server, message),
             FleetWish::Failed(server) => {
                 let commands = self.ownership.start_failed(&server, self.fold.state(), &self.members, Instant::now());
                 if !commands.is_empty() {

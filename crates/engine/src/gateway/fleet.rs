@@ -8,11 +8,13 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tidings_hub::fleet::FleetServerName;
 use tidings_hub::ledger::{CommitOccasion, Topics};
-use tidings_proto::ListKind;
+use tidings_proto::{ListKind, ServerMessage};
+use tidings_upstream::in_process;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Gateway, GatewayParts, carried_requests};
+use crate::call::unsolicited::is_for_owner;
 use crate::discovery::look::touched;
 use crate::fleet::carried::CarriedWork;
 use crate::fleet::desk::{ForwardEnd, ForwardOutlet, ForwardTarget};
@@ -25,6 +27,7 @@ use crate::fleet::{
 use crate::lifecycle::change::AgreedChange;
 use crate::lifecycle::change::in_fleet::confirm;
 use crate::lifecycle::change::{ChangeError, OfferReview, Operation};
+use crate::links::live_link::LinkUser;
 
 /// Pieces of an HTTP answer that may wait for its client; one that is further behind is cut off, and resumes.
 const HTTP_BEHIND: usize = 320;
@@ -200,6 +203,21 @@ impl FleetEffects for EngineEffects {
                 gate.applied();
             }
         });
+    }
+
+    fn said(&self, server: &str, message: Bytes) {
+        let Some(parts) = self.0.upgrade() else { return };
+        let servers = parts.pool.servers();
+        let Some(server) = servers.named(server, false) else { return };
+        if message.is_empty() {
+            return server.call_answered();
+        }
+        // Without a link there is nothing to compare with: over the next one everything is listed.
+        let (Some(live), Ok(frame)) = (server.live(), in_process::frame(message)) else { return };
+        let message = ServerMessage::from(frame);
+        if is_for_owner(&message) {
+            parts.lifecycle.router.unowned(server, live.key, &live.link, &LinkUser::Everybody, message);
+        }
     }
 
     fn carry_out(&self, work: CarriedWork) {

@@ -89,7 +89,9 @@ impl ServerLifecycle {
             *made.lock() = Some((Arc::clone(&sink), end));
             sink
         };
-        let elsewhere = self.runtime.fleet.as_ref().filter(|_| user.is_everybody() && server.is_elsewhere());
+        // Every other link leads to the server itself: those of single sessions and people, and the one past its owner.
+        let is_of_task = server.watches_with(watch);
+        let elsewhere = self.runtime.fleet.as_ref().filter(|_| is_of_task && server.is_elsewhere());
         let ConnectedLink { link, hello } = match (&server.plan.source, elsewhere) {
             (_, Some(fleet)) => {
                 let version = self.runtime.settings.version;

@@ -179,6 +179,10 @@ impl MessageSink for LinkSink {
 
     fn closed(&self, error: LinkError) {
         self.over.store(true, Ordering::SeqCst);
+        if let Some(server) = self.server.upgrade() {
+            // First: a call that hears of the end must not find the link again.
+            server.direct.give_up(self.key);
+        }
         if let Some(lifecycle) = self.lifecycle.upgrade() {
             // One that was given up on purpose, because nobody used it, is not missed.
             if lifecycle.link_closed(self.key) {

@@ -24,6 +24,9 @@ impl ServerLifecycle {
     /// The task of a server. `startup`: what came of its first connection, if that was made before.
     pub(crate) async fn run(self: Arc<Self>, server: Arc<Server>, mut startup: Option<Result<Startup, LinkError>>) {
         let presence = &server.presence;
+        if self.may_be_called_directly(&server) {
+            self.runtime.spawn(Arc::clone(&self).keep_direct(Arc::clone(&server)));
+        }
         loop {
             let seat = tokio::select! {
                 seat = self.seated(&server) => seat,

@@ -37,6 +37,7 @@ impl ServerLifecycle {
             server.tenure.epoch.store(epoch.0, Ordering::Relaxed);
         }
         server.tenure.elsewhere.store(matches!(seat, FleetSeat::Elsewhere(..)), Ordering::Relaxed);
+        server.direct.offered.notify_one();
         Some(seat)
     }
 

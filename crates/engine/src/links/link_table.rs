@@ -9,6 +9,7 @@ use tidings_sync::Lock;
 use tidings_upstream::SharedLink;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::links::link_watch::LinkWatch;
 use crate::links::live_link::{LinkUser, LiveLink};
 
 /// Tells a server from the one whose place and id it took.
@@ -70,6 +71,11 @@ impl LinkTable {
 
     pub(crate) fn get(&self, key: LinkKey) -> Option<SharedLink> {
         self.lock().get(&key).map(|entry| Arc::clone(&entry.live.link))
+    }
+
+    /// The health of a link; `None` when it is gone.
+    pub(crate) fn watch(&self, key: LinkKey) -> Option<Arc<LinkWatch>> {
+        self.lock().get(&key).map(|entry| Arc::clone(&entry.live.watch))
     }
 
     /// Who uses a link; `None` when it is gone.

@@ -34,6 +34,9 @@ impl ServerPool {
             // Links of single sessions and people may have to be made first, which takes more than a look.
             return None;
         }
+        if let Some(direct) = server.direct_link() {
+            return Some(direct);
+        }
         let live = server.live()?;
         match (caller.era(), live.hello.revision.era()) {
             (Era::Legacy, Era::Modern) => match &*server.links.companion.borrow() {
@@ -59,6 +62,9 @@ impl ServerPool {
         // Before the shared link is looked at: an isolated session must not depend on it, and it is not let in as a person is.
         if isolation == Isolation::Principal || (isolation == Isolation::Session && caller.era() == Era::Legacy) {
             return self.own_link_of(&own(), server).await;
+        }
+        if let Some(direct) = server.direct_link().filter(|_| isolation.is_shared()) {
+            return Ok(direct);
         }
         let live = self.live_link(server).await?;
         // A modern server knows no sessions: capabilities and level ride each request.

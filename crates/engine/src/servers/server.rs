@@ -26,6 +26,7 @@ use crate::observe::remarks::Remarks;
 use crate::observe::status::{ServerState, ServerStatus};
 use crate::plan::{CallChannel, ServerPlan, Settings, Source};
 use crate::runtime::EngineRuntime;
+use crate::servers::direct_calls::DirectCalls;
 use crate::servers::offer_screen::OfferScreen;
 use crate::servers::presence::Presence;
 use crate::servers::server_links::{ProbeManners, ServerLinks};
@@ -54,6 +55,8 @@ pub(crate) struct Server {
     /// If it is a gateway: its id and those of the gateways behind it.
     pub(crate) gateways: Lock<Vec<String>>,
     pub(crate) tenure: ServerTenure,
+    /// How this replica calls it while another one runs it.
+    pub(crate) direct: DirectCalls,
 }
 
 /// Which replica of a cluster runs a server, as this one knows.
@@ -128,6 +131,7 @@ impl Server {
             presence: Presence::default(),
             gateways: Lock::default(),
             tenure: ServerTenure::default(),
+            direct: DirectCalls::default(),
         }
     }
 
@@ -144,6 +148,18 @@ impl Server {
     /// The link for everybody, if it is up.
     pub(crate) fn live(&self) -> Option<LiveLink> {
         self.links.live()
+    }
+
+    /// The link over which this replica calls what another one runs, without its help.
+    pub(crate) fn direct_link(&self) -> Option<LiveLink> {
+        // Looked at first: outside of a cluster nothing else is.
+        if self.is_elsewhere() { self.direct.link() } else { None }
+    }
+
+    /// Whether a link, by its health, leads past the replica that runs it. It may not be in use any more.
+    pub(crate) fn leads_past_owner(&self, watch: &Arc<LinkWatch>) -> bool {
+        // Who has a link of its own has it to the server, too, and what comes over it is theirs.
+        self.is_elsewhere() && self.plan.isolation.is_shared() && !self.watches_with(watch)
     }
 
     /// Whether this is the link that all share.

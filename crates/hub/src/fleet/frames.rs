@@ -81,6 +81,13 @@ pub enum FleetFrame {
         /// The number.
         n: u64,
     },
+    /// Of no exchange: the sender has called a server itself that the receiver runs, and passes on what only the caller hears.
+    Said {
+        /// The server.
+        server: FleetServerName,
+        /// What it said about its lists or resources; nothing where it has answered, which may have changed them.
+        bytes: Vec<u8>,
+    },
 }
 
 /// What has a place in the order.

@@ -199,7 +199,11 @@ impl IncomingExchanges {
                 self.close(id, now);
                 steps.events.push(IncomingEvent::Cancelled(id.clone()));
             }
-            FleetFrame::Open(_) | FleetFrame::Taken | FleetFrame::Alive { .. } | FleetFrame::Numbered { .. } => {}
+            FleetFrame::Open(_)
+            | FleetFrame::Taken
+            | FleetFrame::Alive { .. }
+            | FleetFrame::Numbered { .. }
+            | FleetFrame::Said { .. } => {}
         }
         steps
     }

@@ -147,7 +147,11 @@ impl OutgoingExchanges {
                 steps.send.extend(again.into_iter().map(|frame| (from.clone(), id.clone(), frame)));
             }
             // `Taken` only shows that the other side is there.
-            FleetFrame::Taken | FleetFrame::Alive { .. } | FleetFrame::Open(_) | FleetFrame::Cancel => {}
+            FleetFrame::Taken
+            | FleetFrame::Alive { .. }
+            | FleetFrame::Open(_)
+            | FleetFrame::Cancel
+            | FleetFrame::Said { .. } => {}
         }
         steps
     }

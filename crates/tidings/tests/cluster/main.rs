@@ -3,6 +3,7 @@
 
 mod access;
 mod approvals;
+mod direct;
 mod doctor;
 mod forwarding;
 mod isolation;

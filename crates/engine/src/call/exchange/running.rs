@@ -205,8 +205,15 @@ impl Exchange {
     /// Waits for the server's tools to be listed again and sends the request once more. It was rejected before it ran.
     async fn repeat(&mut self, listing: u64) -> Result<Option<Reply>, RequestRefusal> {
         let Stage::Calling(calling) = &self.stage else { return Ok(None) };
+        let server = &calling.routed.server;
+        let listed = async {
+            match server.is_elsewhere() {
+                true => self.router.discovery.list_at_owner(server, ListKind::Tools).await,
+                false => server.listed(listing).await,
+            }
+        };
         // Late or failed, it is sent again in any case: what is known by then may be enough.
-        let _ = tokio::time::timeout(RELIST, calling.routed.server.listed(listing)).await;
+        let _ = tokio::time::timeout(RELIST, listed).await;
         let Stage::Calling(calling) = std::mem::replace(&mut self.stage, Stage::Over) else { return Ok(None) };
         self.begin(calling.routed, calling.live, Repetition::Used)
     }

@@ -37,7 +37,7 @@ impl Exchange {
         repetition: Repetition,
     ) -> Result<Calling, RequestRefusal> {
         // Before the call is registered: a state that can not be opened must leave nothing to take back.
-        let state = self.open_state(&routed, live.hello.revision.era())?;
+        let state = self.open_state(&routed, &live)?;
         let task = self.task_part(&routed, &live);
         let (mut timeout, max_timeout) = routed.server.timeouts(&self.router.runtime.settings);
         // The outcome of a task is waited for in silence.

@@ -6,6 +6,7 @@ use tidings_proto::{Era, PublicName};
 use super::Exchange;
 use crate::call::routing::Routed;
 use crate::call::seal::{Binding, OpenedState, Sealer};
+use crate::links::live_link::LiveLink;
 use crate::plan::Source;
 
 impl Exchange {
@@ -20,7 +21,12 @@ impl Exchange {
     }
 
     /// The server's own state inside the one that a retry carries; `Some(None)` when it is meant for another server.
-    pub(super) fn open_state(&self, routed: &Routed, to: Era) -> Result<Option<Option<String>>, RequestRefusal> {
+    pub(super) fn open_state(
+        &self,
+        routed: &Routed,
+        live: &LiveLink,
+    ) -> Result<Option<Option<String>>, RequestRefusal> {
+        let to = live.hello.revision.era();
         // A legacy request may carry a member of this name, but there it means nothing.
         if self.caller.era() == Era::Legacy {
             return Ok(None);
@@ -36,7 +42,13 @@ impl Exchange {
         let opened = match self.router.sealer.open_state(&sealed, &self.binding(&routed.exposed)) {
             Ok(opened) => opened,
             // A call that waits at the replica that runs the server: that one knows the state.
-            Err(_) if routed.server.is_elsewhere() && Sealer::looks_like_state(self.frame.raw(at)) => return Ok(None),
+            Err(_)
+                if routed.server.is_elsewhere()
+                    && !routed.server.leads_past_owner(&live.watch)
+                    && Sealer::looks_like_state(self.frame.raw(at)) =>
+            {
+                return Ok(None);
+            }
             // It may be the own state of the server that is alone; whoever is called in the place of this one will know. One of ours is
             // not: a call that waited and is gone must not run a second time.
             Err(_)

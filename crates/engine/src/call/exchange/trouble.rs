@@ -6,6 +6,7 @@
 //! - Refused, and the server answers our check: what it said is the answer.
 //! - Not sent at all, because the link was over already: it goes over the next link.
 //! - Not sent at all, because nobody was reached, and the server answers our check: it is sent once more.
+//! - Not taken by the server over a link past the replica that runs it: it goes by way of that replica, at once.
 //! - Anything else may have been run: the caller is told why it failed.
 
 use std::sync::Arc;
@@ -29,6 +30,9 @@ const NEXT_LINK: Duration = Duration::from_secs(5);
 impl Exchange {
     /// The call failed. What that means may have to be found out first.
     pub(super) fn troubled(&mut self, trouble: Trouble) -> Result<Option<Reply>, RequestRefusal> {
+        if self.goes_by_owner(&trouble) {
+            return Ok(self.take_back(&trouble.error));
+        }
         let Stage::Calling(calling) = &mut self.stage else { return Ok(None) };
         // The link that all share may be looked at because of another failure: what it shows is about this one too.
         let is_checked = || calling.live.watch.is_checking() || calling.routed.server.health().is_checking();
@@ -38,6 +42,23 @@ impl Exchange {
         }
         calling.trouble = Some(Box::new(trouble));
         Ok(None)
+    }
+
+    /// Whether a call that its server did not take is to be passed to the replica that runs the server: that one may reach it, and may be let
+    /// in, where this one is not. Then no other call tries it here before somebody has looked.
+    fn goes_by_owner(&self, trouble: &Trouble) -> bool {
+        let Stage::Calling(calling) = &self.stage else { return false };
+        let is_not_taken = trouble.taken == TakenByServer::Never
+            || trouble.error.needs_login()
+            || matches!(trouble.error.cause(), LinkError::Unreachable(_) | LinkError::Unauthorized(401));
+        let may_repeat = !calling.begun && calling.repetition == Repetition::Possible;
+        let server = &calling.routed.server;
+        if !(is_not_taken && may_repeat && server.leads_past_owner(&calling.live.watch)) {
+            return false;
+        }
+        // Another call may have given it up first.
+        server.direct.give_up(calling.live.key);
+        true
     }
 
     /// Waits for the verdict. It can be cancelled meanwhile like any call.

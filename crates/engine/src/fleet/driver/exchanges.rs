@@ -178,7 +178,7 @@ impl FleetDriver {
         self.sent(steps);
     }
 
-    fn send(&mut self, to: ReplicaId, exchange: ExchangeId, frame: FleetFrame) {
+    pub(super) fn send(&mut self, to: ReplicaId, exchange: ExchangeId, frame: FleetFrame) {
         let opening = matches!(frame, FleetFrame::Open(_)).then_some(exchange.number);
         // A frame that is dropped is asked for again; a request is not.
         if self.outward.frames.try_send((to, exchange, frame)).is_err()
@@ -292,6 +292,7 @@ impl FleetDriver {
         }
         match frame {
             FleetFrame::Open(open) => self.opened(exchange, open),
+            FleetFrame::Said { server, bytes } => self.said_elsewhere(&server, bytes.into()),
             frame => {
                 let steps = self.carried.incoming.frame(&exchange, frame, now);
                 self.took(steps);

@@ -159,7 +159,7 @@ async fn write(bus: &NatsBus, state: FleetState, position: u64, entry: BlobHash)
         before => before?,
     };
     let content = bus.put(written.into()).await?;
-    bus.keep_state(&KeptState { format: FORMAT, position, entry, content }).await?;
+    bus.keep_state(&KeptState { format: KEEPING_FORMAT, position, entry, content }).await?;
     Ok(before.map(|before| before.content).filter(|before| *before != content))
 }
 

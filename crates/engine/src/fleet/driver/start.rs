@@ -19,6 +19,7 @@ use super::exchanges::{CarriedRequests, ForwardedRequests};
 use super::kept_state::{self, KeptBeginning, StateRoom};
 use super::offers::OfferWrites;
 use super::old_lists::OldLists;
+use super::said::SaidElsewhere;
 use super::set_changes::SetChanges;
 use super::{DriverEvent, DriverOutward, DriverPace, FleetDriver, FleetEffects, LocalReplica};
 use crate::fleet::decisions::{DecisionOutcome, DecisionWish, NOT_CONNECTED};
@@ -75,6 +76,7 @@ pub(crate) async fn run(desk: Arc<FleetDesk>, effects: Arc<dyn FleetEffects>, pl
         outward: DriverOutward { bus, events, frames },
         states: StateRoom::new(fold.state().sequence()),
         lists: OldLists::new(desk.settings.lists_kept),
+        said: SaidElsewhere::default(),
         fold,
         members: FleetMembers::new(me.clone()),
         ownership: FleetOwnership::new(me.clone(), desk.settings.labels.clone(), config),

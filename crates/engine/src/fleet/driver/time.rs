@@ -67,6 +67,8 @@ impl FleetDriver {
         {
             self.desk.joined.store(true, Ordering::Relaxed);
         }
+        self.pass_on_waiting();
+        self.set_direct();
         self.set_unplaced(now);
         self.show(now);
     }
