@@ -47,7 +47,7 @@ pub(crate) async fn delete(State(admin): State<AdminShared>, Path(name): Path<St
 pub(crate) async fn restart(State(admin): State<AdminShared>, Path(name): Path<String>) -> Response {
     // Before the server is restarted, so that its first request goes by what is known now and not by an old refusal.
     if let Some(logins) = &admin.logins {
-        logins.restart(&name);
+        logins.restart(&name).await;
     }
     match admin.registry.restart(&name).await {
         Ok(()) => Json(describe_one(&admin, &name)).into_response(),

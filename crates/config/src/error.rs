@@ -194,9 +194,6 @@ pub enum UnrunnablePart {
     /// Something of the user's where several processes are one.
     #[error("of watches, a cluster has webhooks alone yet; remove this section, or [cluster]")]
     WatchInCluster,
-    /// Logins, which each process keeps for itself.
-    #[error("replicas of a cluster do not share logins yet; remove `auth`, or [cluster]")]
-    LoginInCluster,
     /// One client has one process.
     #[error("one client on stdio needs no cluster; use `tidings serve`, or remove the section")]
     ClusterOnStdio,

@@ -30,7 +30,6 @@ use auth::AuthSettings;
 use cluster::ClusterSettings;
 use gateway::{GatewaySettings, NotificationSettings};
 use limits::LimitSettings;
-use login::LoginSetting;
 use notify::NotifySettings;
 use page::PageSettings;
 use policy::PolicySettings;
@@ -107,11 +106,6 @@ impl Config {
             let is_watched = |watch: &&WatchConfig| !matches!(watch.source, WatchSource::Webhook(_));
             for watch in self.watches.iter().filter(is_watched) {
                 add(key_path("watch", &watch.id), UnrunnablePart::WatchInCluster);
-            }
-            for server in self.servers.iter().filter(|server| server.enabled) {
-                if matches!(server.auth, LoginSetting::As(_)) {
-                    add(key_path("servers", &server.name), UnrunnablePart::LoginInCluster);
-                }
             }
         }
         notices

@@ -12,6 +12,7 @@ mod forwarded;
 mod guard;
 mod legacy;
 mod modern;
+mod passed_on;
 mod peer;
 mod reply_stream;
 mod retention;
@@ -48,6 +49,7 @@ use tower::ServiceExt as _;
 use crate::DRAIN;
 use connections::{ConnectionPlace, Connections, TakenPlace};
 use endpoint::HttpEndpoint;
+pub use passed_on::{HomeOf, passed_on};
 use peer::LoopbackPeer;
 pub use retention::KeptBytes;
 pub use session_archive::{ArchiveKey, ArchiveStep, SessionArchive};
@@ -157,7 +159,7 @@ pub async fn serve(
 ) {
     let places = Connections::new(options.max_connections);
     let endpoint = Arc::new(HttpEndpoint::new(gateway.clone(), options));
-    forwarded::serve(&endpoint);
+    forwarded::serve(&endpoint, &others);
     let connections = TaskTracker::new();
     let closing = CancellationToken::new();
     // Before the first connection is taken: a client that comes back at once must find its session.

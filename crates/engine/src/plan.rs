@@ -23,6 +23,7 @@ use tidings_hub::subscriptions::NoticePace;
 use tidings_proto::gateway_path::GatewayPath;
 use tidings_proto::{FieldView, LocalName, Revision};
 use tidings_upstream::{ConnectedLink, MessageSink, PeopleLogins, ServerSpec, SharedCredential, TransportSpec};
+use tokio::sync::watch;
 
 use crate::observe::journal::JournalServer;
 use crate::observe::status::{Origin, ServerStatus};
@@ -264,6 +265,11 @@ impl Source {
     /// How many people are logged in to it, where each logs in for themselves.
     pub(crate) fn people(&self) -> Option<PeopleLogins> {
         self.credential().filter(|credential| credential.0.is_personal()).map(|credential| credential.0.people())
+    }
+
+    /// Why a person has to log in to it, as far as is known, and when that is otherwise.
+    pub(crate) fn login_need(&self) -> Option<watch::Receiver<Option<String>>> {
+        self.credential().map(|credential| credential.0.need())
     }
 
     /// What whoever runs the gateway should know of the login to it, though it works.

@@ -11,7 +11,12 @@
 //!                Alien (asked again later)                                      not answered: Waiting ◀─────┘
 //! ```
 //!
+//! Where several processes share the grant, each has a machine, and what is saved is a log that all of them read ([`GrantKeeper::shared`]).
+//! Nobody renews without having claimed that there first ([`shared`]): of two who want to, one may, and the others take what it writes.
+//!
 //! What belongs here: the one renewal at a time, saving before use, pauses. What does not: tokens, messages, the network.
+
+mod shared;
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +71,7 @@ pub enum RenewalFault {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantEvent {
-    /// A grant of an earlier process was read.
+    /// A grant of an earlier process was read, or one that another process has written.
     Restored(TokenLife),
     /// There is one, and it can not be read.
     Unreadable,
@@ -97,6 +102,27 @@ pub enum GrantEvent {
     Restart,
     /// It is the time that [`GrantKeeper::next_deadline`] named.
     Time,
+    /// Of a shared grant: what came of the claim of this number.
+    Claim(u64, ClaimOutcome),
+    /// Of a shared grant: another process has claimed the renewal, and gives it back without a token.
+    Released,
+    /// Of a shared grant: another process says that a person has to log in.
+    Needed(LoginReason),
+    /// Of a shared grant: the others could not be told that a person has to log in.
+    Untold,
+    /// Of a shared grant: nothing is known of it any more.
+    Forgotten,
+}
+
+/// What came of the claim of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// Nobody else renews.
+    Granted,
+    /// Another process does.
+    Elsewhere,
+    /// The others can not be asked at the moment.
+    Unreached,
 }
 
 /// What is to be done.
@@ -104,6 +130,10 @@ pub enum GrantEvent {
 pub enum GrantCommand {
     /// Find out what there is to log in to.
     Discover,
+    /// Of a shared grant: find out whether this process may renew it, and keep others from it.
+    Claim(u64),
+    /// Of a shared grant: tell all that a person has to log in.
+    Tell(LoginReason),
     /// Get a new token. One attempt at a time, and its outcome names its number.
     Renew(u64),
     /// Save the grant as it is now.
@@ -137,6 +167,16 @@ enum GrantPhase {
     Discovering,
     NeedsLogin(LoginReason),
     Valid,
+    /// `is_fresh`: what was refused has just been given, so it is not renewed if that is still the last that there is.
+    Claiming {
+        attempt: u64,
+        is_fresh: bool,
+    },
+    /// Another process renews; looked at again then.
+    Elsewhere {
+        until: Instant,
+        is_fresh: bool,
+    },
     Renewing {
         attempt: u64,
     },
@@ -166,6 +206,10 @@ pub struct GrantKeeper {
     failures: u32,
     save_failures: u32,
     save_again: Option<Instant>,
+    /// Of a shared grant: how much later than at the first possible moment this process renews by the clock.
+    shared: Option<Duration>,
+    /// When the others are told again that a person has to log in.
+    tell_again: Option<Instant>,
 }
 
 impl Default for GrantKeeper {
@@ -180,6 +224,8 @@ impl Default for GrantKeeper {
             failures: 0,
             save_failures: 0,
             save_again: None,
+            shared: None,
+            tell_again: None,
         }
     }
 }
@@ -193,13 +239,22 @@ impl GrantKeeper {
             GrantPhase::Valid => GrantState::Valid(self.generation),
             GrantPhase::Waiting { .. } => GrantState::Unavailable,
             GrantPhase::Alien { .. } => GrantState::Alien,
-            GrantPhase::Discovering | GrantPhase::Renewing { .. } | GrantPhase::Saving => GrantState::Busy,
+            GrantPhase::Discovering
+            | GrantPhase::Claiming { .. }
+            | GrantPhase::Elsewhere { .. }
+            | GrantPhase::Renewing { .. }
+            | GrantPhase::Saving => GrantState::Busy,
         }
     }
 
     /// Whether there is a token newer than the one of this number.
     pub fn is_newer_than(&self, generation: Option<u64>) -> bool {
         self.in_use && self.generation > generation.unwrap_or(0)
+    }
+
+    /// Whether what comes of the renewal of this number is still wanted: no login and no logout has overtaken it.
+    pub fn is_renewing(&self, attempt: u64) -> bool {
+        self.phase == GrantPhase::Renewing { attempt }
     }
 
     /// Whether what was renewed could not be saved: a restart would lose it.
@@ -211,10 +266,10 @@ impl GrantKeeper {
     pub fn next_deadline(&self) -> Option<Instant> {
         let phase = match self.phase {
             GrantPhase::Valid => self.renewal_due(),
-            GrantPhase::Waiting { until, .. } => Some(until),
+            GrantPhase::Waiting { until, .. } | GrantPhase::Elsewhere { until, .. } => Some(until),
             _ => None,
         };
-        [phase, self.save_again].into_iter().flatten().min()
+        [phase, self.save_again, self.tell_again].into_iter().flatten().min()
     }
 
     /// When the token in use is to be renewed, or ends without.
@@ -225,8 +280,9 @@ impl GrantKeeper {
             return Some(ends);
         }
         let whole = ends.saturating_duration_since(obtained);
+        let later = self.shared.map_or(Duration::ZERO, |later| later.min(whole / 8));
         // The last bound is for tokens that end as soon as they are given: they would be renewed without a pause.
-        Some(obtained + (whole / 2).max(whole.saturating_sub(EARLY)).max(SHORTEST))
+        Some(obtained + (whole / 2).max(whole.saturating_sub(EARLY)).max(SHORTEST) + later)
     }
 
     /// What follows from an event.
@@ -244,8 +300,8 @@ impl GrantKeeper {
             GrantEvent::Discovered { by_machine } if self.phase == GrantPhase::Discovering => {
                 self.failures = 0;
                 match by_machine {
-                    true => self.renew(&mut commands),
-                    false => self.needs_login(LoginReason::Never, &mut commands),
+                    true => self.renew(false, &mut commands),
+                    false => self.needs_login_now(LoginReason::Never, &mut commands),
                 }
             }
             GrantEvent::NothingThere if self.phase == GrantPhase::Discovering => {
@@ -258,7 +314,7 @@ impl GrantKeeper {
             }
             GrantEvent::RenewalFailed(attempt, fault) if self.phase == (GrantPhase::Renewing { attempt }) => {
                 match fault {
-                    RenewalFault::Rejected => self.needs_login(LoginReason::Rejected, &mut commands),
+                    RenewalFault::Rejected => self.needs_login_now(LoginReason::Rejected, &mut commands),
                     RenewalFault::Unavailable(asked) => self.wait(asked, false, now),
                 }
             }
@@ -266,6 +322,11 @@ impl GrantKeeper {
             GrantEvent::SaveFailed => self.saved(false, now, &mut commands),
             GrantEvent::Restart => self.restart(),
             GrantEvent::Time => self.time(now, &mut commands),
+            GrantEvent::Claim(attempt, outcome) => self.claim_ended(attempt, outcome, now, &mut commands),
+            GrantEvent::Released => self.released(now),
+            GrantEvent::Needed(reason) => self.needs_login(reason, &mut commands),
+            GrantEvent::Untold => self.untold(now),
+            GrantEvent::Forgotten => self.forgotten(&mut commands),
             // Of an attempt that a login or a logout has overtaken.
             _ => {}
         }
@@ -276,9 +337,12 @@ impl GrantKeeper {
         self.life = Some(life);
         // When it was really obtained is not kept, so its life counts from here.
         self.obtained = Some(now);
+        // What another process has written took the place of what was to be saved here.
+        self.save_again = None;
+        self.save_failures = 0;
         match life.ends {
-            Some(ends) if ends <= now && life.is_renewable => self.renew(commands),
-            Some(ends) if ends <= now => self.needs_login(LoginReason::Ended, commands),
+            Some(ends) if ends <= now && life.is_renewable => self.renew(false, commands),
+            Some(ends) if ends <= now => self.needs_login_now(LoginReason::Ended, commands),
             _ => self.take_into_use(commands),
         }
     }
@@ -319,12 +383,12 @@ impl GrantKeeper {
             // Of an older token, or of none: whoever was refused takes the one that there is.
             GrantPhase::Valid if generation != Some(self.generation) => {}
             GrantPhase::Valid => {
-                let is_fresh = self.obtained.is_some_and(|at| now.saturating_duration_since(at) < FRESH);
+                // One that was restored says nothing about the next; one that the provider has just given does.
+                let is_fresh =
+                    self.generation > 1 && self.obtained.is_some_and(|at| now.saturating_duration_since(at) < FRESH);
                 match self.life {
-                    // One that was restored says nothing about the next; one that the provider has just given does.
-                    Some(life) if life.is_renewable && !(is_fresh && self.generation > 1) => self.renew(commands),
-                    Some(life) if life.is_renewable => self.needs_login(LoginReason::FreshRefused, commands),
-                    _ => self.needs_login(LoginReason::Ended, commands),
+                    Some(life) if life.is_renewable => self.renew(is_fresh, commands),
+                    _ => self.needs_login_now(LoginReason::Ended, commands),
                 }
             }
             // Something is under way, or only a person can help: whoever was refused goes by the state.
@@ -335,12 +399,6 @@ impl GrantKeeper {
     fn discover(&mut self, commands: &mut Vec<GrantCommand>) {
         self.phase = GrantPhase::Discovering;
         commands.push(GrantCommand::Discover);
-    }
-
-    fn renew(&mut self, commands: &mut Vec<GrantCommand>) {
-        self.attempts += 1;
-        self.phase = GrantPhase::Renewing { attempt: self.attempts };
-        commands.push(GrantCommand::Renew(self.attempts));
     }
 
     fn needs_login(&mut self, reason: LoginReason, commands: &mut Vec<GrantCommand>) {
@@ -374,14 +432,16 @@ impl GrantKeeper {
             self.save_again = None;
             commands.push(GrantCommand::Save);
         }
+        self.tell_in_time(now, commands);
         match self.phase {
             GrantPhase::Valid if self.renewal_due().is_some_and(|at| now >= at) => match self.life {
-                Some(life) if life.is_renewable => self.renew(commands),
-                _ => self.needs_login(LoginReason::Ended, commands),
+                Some(life) if life.is_renewable => self.renew(false, commands),
+                _ => self.needs_login_now(LoginReason::Ended, commands),
             },
+            GrantPhase::Elsewhere { until, is_fresh } if now >= until => self.renew(is_fresh, commands),
             GrantPhase::Waiting { until, for_discovery } if now >= until => match for_discovery {
                 true => self.discover(commands),
-                false => self.renew(commands),
+                false => self.renew(false, commands),
             },
             _ => {}
         }

@@ -283,7 +283,6 @@ impl ServerRegistry {
     fn make(&self, change: &RegistryChange) -> Result<Option<PlannedServer>, RegistryRefusal> {
         let (name, Some(server)) = (change.name(), change.server()) else { return Ok(None) };
         let read = crate::sources::read_server(name, server, &self.0.base).map_err(RegistryRefusal::Invalid)?;
-        self.check_shared(&read)?;
         let mut plan = self.0.planner.plan(&read, Origin::Runtime);
         // A server that is added must be usable now; only one of the file may be there as failing until it is.
         if let Source::Unready(unready) = &plan.source {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tidings_config::{LoginSetting, ServerConfig};
 use tidings_engine::{AgreedChange, ChangeError, KeptStep, LoggedChange, Operation, SetFollower};
 use tokio_util::sync::CancellationToken;
 
@@ -72,18 +71,6 @@ impl From<&SourceStep> for KeptStep {
 }
 
 impl ServerRegistry {
-    /// Refuses what replicas do not share yet.
-    pub(crate) fn check_shared(&self, server: &ServerConfig) -> Result<(), RegistryRefusal> {
-        if self.0.first.cluster.is_none() || !server.enabled {
-            return Ok(());
-        }
-        if !matches!(server.auth, LoginSetting::As(_)) {
-            return Ok(());
-        }
-        let reason = "replicas of a cluster do not share logins yet; leave `auth` out".to_owned();
-        Err(RegistryRefusal::Unsupported { name: server.name.clone(), reason })
-    }
-
     /// Carries out a change at all replicas.
     pub(crate) async fn transact_in_fleet(
         &self,

@@ -2,13 +2,14 @@
 //!
 //! Links ask it when they are refused (`refusals`), and are told the token that it has. Nobody else renews.
 
+mod claims;
 mod place;
 mod refusals;
 mod work;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidings_config::LoginConfig;
@@ -20,12 +21,14 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::claims::SharedPart;
 pub(crate) use self::place::kept_people;
 use self::place::{GRANT, place};
 use crate::challenge::BearerChallenge;
 use crate::grant_record::GrantRecord;
 use crate::provider_http::{ProviderHttp, ProviderReach};
 use crate::provider_session::ProviderSession;
+use crate::shared_grants::{SharedGrants, subject};
 use crate::web_address::WebAddress;
 
 /// How long somebody who was refused waits for what is under way.
@@ -35,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(45);
 pub(crate) struct KeeperTools {
     pub(crate) http: ProviderHttp,
     pub(crate) vault: VaultTable,
+    /// What the replicas of a cluster share; `None` where there is one process.
+    pub(crate) shared: Option<Arc<SharedGrants>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -43,8 +48,12 @@ pub(crate) struct KeeperTools {
 #[derive(Clone)]
 pub(crate) struct Keeper(Arc<KeeperShared>);
 
-struct KeeperShared {
+pub(crate) struct KeeperShared {
     tools: Arc<KeeperTools>,
+    /// Where the grant stands that all replicas have; `None` for one that this process keeps for itself.
+    shared: Option<Arc<SharedGrants>>,
+    /// Its key there.
+    subject: String,
     /// The server, as it is configured.
     name: String,
     address: WebAddress,
@@ -55,6 +64,8 @@ struct KeeperShared {
     bell: Notify,
     /// What the machine says, once what it wanted before is done.
     told: watch::Sender<GrantState>,
+    /// Why a person has to log in, in words for whoever can; `None` while nobody has to.
+    need: watch::Sender<Option<String>>,
     held: watch::Sender<Option<HeldCredential>>,
     /// Whether the task runs: it begins when there is something to keep.
     runs: AtomicBool,
@@ -75,6 +86,8 @@ struct KeeperState {
     step_ups: usize,
     /// What went wrong last, in words.
     fault: Option<String>,
+    /// What is known of the grant in the log of a cluster.
+    shared: SharedPart,
 }
 
 impl Keeper {
@@ -87,11 +100,19 @@ impl Keeper {
         settings: LoginConfig,
         is_configured: bool,
     ) -> Self {
-        let mut machine = GrantKeeper::default();
+        // A machine can log in at each replica for itself: nothing of it has to be kept from the others.
+        let shared = tools.shared.clone().filter(|_| !settings.grant.is_machine());
+        let place = place(name, &address, person);
+        let subject = subject(&place);
+        let mut machine = match &shared {
+            Some(shared) => GrantKeeper::shared(shared.stagger(&subject)),
+            None => GrantKeeper::default(),
+        };
         let mut record: Option<GrantRecord> = None;
         let mut fault = None;
         let mut commands = VecDeque::new();
-        match tools.vault.get(GRANT, &place(name, &address, person)) {
+        let kept = if shared.is_some() { Ok(None) } else { tools.vault.get(GRANT, &place) };
+        match kept {
             Ok(None) => {}
             Ok(Some(text)) => match serde_json::from_slice::<GrantRecord>(&text) {
                 // A grant of another provider than the configured one is of no use.
@@ -112,6 +133,8 @@ impl Keeper {
         let busy = !commands.is_empty();
         let keeper = Self(Arc::new(KeeperShared {
             tools,
+            shared,
+            subject,
             name: name.to_owned(),
             address,
             person: person.map(str::to_owned),
@@ -125,15 +148,20 @@ impl Keeper {
                 more: BTreeSet::new(),
                 step_ups: 0,
                 fault,
+                shared: SharedPart::default(),
             }),
             bell: Notify::new(),
             told: watch::Sender::new(GrantState::Busy),
+            need: watch::Sender::new(None),
             held: watch::Sender::new(None),
             runs: AtomicBool::new(false),
             over: CancellationToken::new(),
         }));
         // Before the task: whoever has the keeper asks it for a token at once.
         keeper.use_what_is_ready();
+        if let Some(shared) = &keeper.0.shared {
+            shared.join(&keeper);
+        }
         if busy {
             keeper.ensure_runs();
         }
@@ -155,7 +183,11 @@ impl Keeper {
                 GrantCommand::Use(generation) => self.publish(state, generation),
                 GrantCommand::Withdraw => drop(self.0.held.send_replace(None)),
                 // What takes time blocks what stands behind it: a token is used only after it was saved.
-                GrantCommand::Discover | GrantCommand::Renew(_) | GrantCommand::Save => return,
+                GrantCommand::Discover
+                | GrantCommand::Claim(_)
+                | GrantCommand::Renew(_)
+                | GrantCommand::Save
+                | GrantCommand::Tell(_) => return,
             }
             state.commands.pop_front();
         }
@@ -166,12 +198,43 @@ impl Keeper {
     fn say(&self, state: &KeeperState) {
         // Commands that wait are work that is under way: without this a state would be said that is about to change.
         let now = if state.commands.is_empty() { state.machine.state() } else { GrantState::Busy };
-        self.0.told.send_if_modified(|told| std::mem::replace(told, now) != now);
+        let is_news = self.0.told.send_if_modified(|told| std::mem::replace(told, now) != now);
+        if is_news && now != GrantState::Busy {
+            let need = match now {
+                GrantState::NeedsLogin(reason) => Some(self.words_of(state, reason)),
+                _ => None,
+            };
+            self.0.need.send_if_modified(|said| {
+                *said != need && {
+                    *said = need;
+                    true
+                }
+            });
+        }
     }
 
     /// Whether a restart would lose what was renewed.
     pub(crate) fn is_unsaved(&self) -> bool {
         self.0.state.lock().machine.is_unsaved()
+    }
+
+    /// Whether all replicas have it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.shared.is_some()
+    }
+
+    /// The key of the grant in the log of a cluster.
+    pub(crate) fn subject(&self) -> &str {
+        &self.0.subject
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<KeeperShared> {
+        Arc::downgrade(&self.0)
+    }
+
+    /// Why a person has to log in, and when that is otherwise.
+    pub(crate) fn need(&self) -> watch::Receiver<Option<String>> {
+        self.0.need.subscribe()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -246,11 +309,18 @@ impl Keeper {
     pub(crate) async fn logged_in(&self, record: GrantRecord) -> Result<(), String> {
         let life = record.life(Instant::now());
         self.tell_with(GrantEvent::LoggedIn(life), |state| {
+            if self.is_shared() {
+                state.wants_login_written(&record);
+            }
             state.record = Some(record);
             state.more.clear();
             state.fault = None;
         });
         match self.settled().await {
+            GrantState::Valid(_) if self.is_shared() && self.0.state.lock().is_unwritten() => {
+                Err("the other replicas could not be told of it yet; that is tried again for as long as this one runs"
+                    .to_owned())
+            }
             GrantState::Valid(_) => Ok(()),
             // Another login or a logout came between the two, or the store has not answered for as long as anybody
             // waits.
@@ -259,7 +329,10 @@ impl Keeper {
     }
 
     /// Somebody logged out: gives what is to be revoked.
-    pub(crate) async fn logged_out(&self) -> Option<GrantRecord> {
+    pub(crate) async fn logged_out(&self) -> Result<Option<GrantRecord>, String> {
+        if let Some(shared) = &self.0.shared {
+            return self.log_out_shared(shared).await;
+        }
         let mut record = None;
         self.tell_with(GrantEvent::LoggedOut, |state| {
             record = state.record.take();
@@ -272,12 +345,15 @@ impl Keeper {
         }
         // Until the token is withdrawn: whoever revokes it next must not have it in use.
         self.settled().await;
-        record
+        Ok(record)
     }
 
     /// The user asks for everything to be tried anew.
-    pub(crate) fn restart(&self) {
+    pub(crate) async fn restart(&self) {
+        // It is asked at all replicas whether a login is needed.
+        self.forget_shared(true).await;
         self.tell_with(GrantEvent::Restart, |_| {});
+        self.try_what_is_shared();
     }
 
     /// Ends the grant at the provider.
@@ -363,6 +439,12 @@ impl Keeper {
         let mut state = self.0.state.lock();
         let commands = state.machine.on(event, Instant::now());
         state.commands.extend(commands);
+    }
+}
+
+impl From<Arc<KeeperShared>> for Keeper {
+    fn from(shared: Arc<KeeperShared>) -> Self {
+        Self(shared)
     }
 }
 

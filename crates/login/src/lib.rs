@@ -25,6 +25,7 @@ mod provider_session;
 mod routes;
 mod server_keepers;
 mod server_login;
+mod shared_grants;
 mod token_exchange;
 mod web_address;
 
@@ -34,3 +35,5 @@ pub use logins::{
 pub use pending::LoginOutcome;
 pub use people_door::{AskerDoor, PeopleDoor, PersonProvider, TicketAsker};
 pub use routes::routes;
+pub use shared_grants::{GrantLog, GrantWritten};
+pub use tidings_hub::fleet::decision_commits::DecisionBase;

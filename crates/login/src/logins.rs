@@ -6,6 +6,9 @@ mod ending;
 mod own_client;
 mod proofs;
 #[cfg(test)]
+mod replica_tests;
+mod replicas;
+#[cfg(test)]
 mod tests;
 mod tickets;
 
@@ -30,6 +33,7 @@ use crate::pending::PendingLogins;
 use crate::provider_http::{ProviderHttp, TOKENS_WITHIN};
 use crate::server_keepers::{KeeperOf, ServerKeepers};
 use crate::server_login::ServerLogin;
+use crate::shared_grants::SharedGrants;
 use crate::web_address::WebAddress;
 
 /// Why a login is not begun or not ended.
@@ -103,9 +107,19 @@ pub(crate) struct LoginsShared {
 impl Logins {
     /// Keeps what it is given in `vault`.
     pub fn new(vault: VaultTable) -> Self {
+        Self::with(vault, None)
+    }
+
+    /// Those of a replica: grants stand in the log that is [attached](Self::attach_log), and `vault` has what is this process's own.
+    pub fn of_replica(vault: VaultTable) -> Self {
+        Self::with(vault, Some(Arc::new(SharedGrants::new())))
+    }
+
+    fn with(vault: VaultTable, shared: Option<Arc<SharedGrants>>) -> Self {
         let tools = KeeperTools {
             http: ProviderHttp::default(),
             vault,
+            shared,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         };
@@ -150,13 +164,17 @@ impl Logins {
         let mut keepers = self.0.keepers.lock();
         let is_same = |known: &&ServerKeepers| {
             // A grant for all and those of people are kept apart: where it is the other now, both are looked for anew.
-            *known.shared.address() == address && known.shared.settings().is_personal == settings.is_personal
+            let before = known.shared.settings();
+            *known.shared.address() == address
+                && before.is_personal == settings.is_personal
+                // Of a cluster, those of machines are kept apart as well.
+                && before.grant.is_machine() == settings.grant.is_machine()
         };
         if let Some(known) = keepers.get(name).filter(is_same) {
             known.configure(&settings, is_configured);
             return Some(self.owner(known.shared.clone()));
         }
-        let kept = match settings.is_personal {
+        let kept = match settings.is_personal && self.0.tools.shared.is_none() {
             true => kept_people(&self.0.tools.vault, name, &address),
             false => Vec::new(),
         };
@@ -170,7 +188,18 @@ impl Logins {
 
     /// How many people are logged in to a server, where each logs in for themselves.
     pub(crate) fn people(&self, server: &str) -> PeopleLogins {
-        self.0.keepers.lock().get(server).map(ServerKeepers::count).unwrap_or_default()
+        let mut keepers = self.0.keepers.lock();
+        let Some(of_server) = keepers.get_mut(server) else { return PeopleLogins::default() };
+        self.look_for_people(of_server);
+        of_server.count()
+    }
+
+    /// People may have logged in at other replicas.
+    fn look_for_people(&self, of_server: &mut ServerKeepers) {
+        if let Some(shared) = self.0.tools.shared.as_ref().filter(|_| of_server.shared.settings().is_personal) {
+            let address = of_server.shared.address().canonical();
+            of_server.heard(shared.people(of_server.shared.name(), &address));
+        }
     }
 
     pub(crate) fn owner(&self, keeper: Keeper) -> SharedCredential {
@@ -245,7 +274,13 @@ impl Logins {
 
     /// A server is gone: its logins go with it.
     pub async fn forget(&self, server: &str) {
-        let unread = self.0.keepers.lock().get(server).map(ServerKeepers::unread).unwrap_or_default();
+        let unread = match self.0.keepers.lock().get_mut(server) {
+            Some(of_server) => {
+                self.look_for_people(of_server);
+                of_server.unread()
+            }
+            None => Vec::new(),
+        };
         for person in unread {
             // What is kept of them has to be read to be ended at the provider.
             let _ = self.keeper(server, Some(&person)).await;
@@ -256,7 +291,11 @@ impl Logins {
         let keepers: Vec<Keeper> = keepers.all().cloned().collect();
         for keeper in keepers {
             // Before `end`: a logout is carried out by the task, which `end` stops.
-            if let Some(record) = keeper.logged_out().await {
+            let record = match keeper.is_shared() {
+                true => keeper.forget_shared(false).await,
+                false => keeper.logged_out().await.ok().flatten(),
+            };
+            if let Some(record) = record {
                 keeper.revoke(&record).await;
             }
             keeper.end();
@@ -264,9 +303,11 @@ impl Logins {
     }
 
     /// The user asks for everything of a server to be tried anew.
-    pub fn restart(&self, server: &str) {
-        if let Some(keepers) = self.0.keepers.lock().get(server) {
-            keepers.all().for_each(Keeper::restart);
+    pub async fn restart(&self, server: &str) {
+        let keepers: Vec<Keeper> =
+            self.0.keepers.lock().get(server).map(|keepers| keepers.all().cloned().collect()).unwrap_or_default();
+        for keeper in keepers {
+            keeper.restart().await;
         }
     }
 }

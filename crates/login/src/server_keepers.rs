@@ -72,6 +72,12 @@ impl ServerKeepers {
         self.unread.iter().cloned().collect()
     }
 
+    /// Of these people a grant is known, also if they have not asked for anything here.
+    pub(crate) fn heard(&mut self, granted: BTreeSet<String>) {
+        self.unread = granted;
+        self.unread.retain(|person| !self.people.contains_key(person));
+    }
+
     pub(crate) fn count(&self) -> PeopleLogins {
         let mut count = PeopleLogins { logged_in: self.unread.len(), need_login: 0 };
         for keeper in self.people.values() {

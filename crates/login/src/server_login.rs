@@ -57,6 +57,10 @@ impl CredentialOwner for ServerLogin {
         )
     }
 
+    fn need(&self) -> watch::Receiver<Option<String>> {
+        self.keeper.need()
+    }
+
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal> {
         Box::pin(self.keeper.clone().refusal(refusal))
     }

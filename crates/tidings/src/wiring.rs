@@ -410,15 +410,27 @@ impl PreparedGateway {
         });
         if let Some(decisions) = gateway.decisions() {
             let watches = Arc::clone(&self.watches);
-            gateway.accompany(async move { watches.join(decisions).await });
+            let joined = decisions.clone();
+            gateway.accompany(async move { watches.join(joined).await });
+            if let (Some(logins), Some(process)) = (self.logins.clone(), gateway.session_home()) {
+                let shown = gateway.clone();
+                let grants = logins::FleetGrants { decisions, process, shown: Box::new(move || shown.fleet()) };
+                gateway.accompany(grants.join(logins));
+            }
         }
         // From here on changes of the registry reach the engine; before, there was nothing to change.
         self.registry.attach(gateway.clone());
         if let Some(logins) = &self.logins {
-            let (registry, people) = (self.registry.clone(), gateway.clone());
+            let (registry, here, people) = (self.registry.clone(), gateway.clone(), gateway.clone());
             let reconnect: ServerReconnect = Arc::new(move |name| {
-                let registry = registry.clone();
-                Box::pin(async move { registry.restart(&name).await.map_err(|refusal| refusal.to_string()) })
+                let (registry, here) = (registry.clone(), here.clone());
+                Box::pin(async move {
+                    // Its owner hears of the login by the log, and connects it.
+                    if here.runs_elsewhere(&name) {
+                        return Ok(());
+                    }
+                    registry.restart(&name).await.map_err(|refusal| refusal.to_string())
+                })
             });
             let moved: PersonMoved = Arc::new(move |server, person, is_in| {
                 let gateway = people.clone();

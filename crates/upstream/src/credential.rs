@@ -85,6 +85,9 @@ pub trait CredentialOwner: Send + Sync + 'static {
     /// What whoever runs the gateway should know of it, though it works.
     fn warning(&self) -> Option<&'static str>;
 
+    /// Why a person has to log in, as far as is known, and when that is otherwise; `None` while nobody has to.
+    fn need(&self) -> watch::Receiver<Option<String>>;
+
     /// The server has refused a request. Ends within a minute.
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal>;
 }

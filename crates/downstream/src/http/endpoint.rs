@@ -1,8 +1,9 @@
 //! `/mcp`, also with one server alone: checks that precede reading, then which era a request belongs to.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
@@ -44,6 +45,8 @@ pub(super) struct HttpEndpoint {
     /// with its call or its own deadline.
     pub(super) tasks: TaskTracker,
     pub(super) failed_logins: FailedLogins,
+    /// What is served beside MCP, for requests that other replicas pass on.
+    pub(super) others: OnceLock<Router>,
 }
 
 /// A request that is turned away before its message counts.
@@ -106,6 +109,7 @@ impl HttpEndpoint {
             waiting,
             tasks: TaskTracker::new(),
             failed_logins: FailedLogins::default(),
+            others: OnceLock::new(),
         };
         // At the start: if the kernel can not be asked, that must be known before anybody connects.
         if endpoint.is_open_to_its_user() {

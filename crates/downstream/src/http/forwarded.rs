@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Weak};
 
+use axum::Router;
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -30,8 +31,9 @@ const HOME: usize = 16;
 struct HomeEndpoint(Weak<HttpEndpoint>);
 
 /// From now on requests of other processes are answered.
-pub(super) fn serve(endpoint: &Arc<HttpEndpoint>) {
+pub(super) fn serve(endpoint: &Arc<HttpEndpoint>, others: &Router) {
     if endpoint.sessions.home.is_some() {
+        let _ = endpoint.others.set(others.clone());
         endpoint.gateway.serve_forwarded(Arc::new(HomeEndpoint(Arc::downgrade(endpoint))));
     }
 }
@@ -61,9 +63,7 @@ impl HttpEndpoint {
             },
             _ => Bytes::new(),
         };
-        let kept = received.headers.iter().filter(|(name, _)| *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING);
-        let headers: Vec<(&str, &str)> =
-            kept.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+        let headers = written_headers(received.headers);
         let head = json!({ "verb": verb.as_str(), "path": path, "headers": headers }).to_string();
         match self.gateway.forward_http(home, with_head(head.as_bytes(), &message)) {
             Some(answer) => respond(answer, &message).await,
@@ -97,7 +97,12 @@ async fn respond(mut answer: ForwardedAnswer, message: &Bytes) -> Response<Body>
         }
         _ => return lost(message),
     };
-    let said: Value = serde_json::from_slice(&head).unwrap_or_default();
+    respond_with(&head, answer)
+}
+
+/// The answer that begins with this head.
+pub(super) fn respond_with(head: &[u8], answer: ForwardedAnswer) -> Response<Body> {
+    let said: Value = serde_json::from_slice(head).unwrap_or_default();
     let pieces = stream::unfold(Some(answer), |answer| async move {
         let mut answer = answer?;
         match answer.next().await {
@@ -115,7 +120,13 @@ async fn respond(mut answer: ForwardedAnswer, message: &Bytes) -> Response<Body>
     response
 }
 
-fn read_headers(written: &Value) -> HeaderMap {
+/// Headers as they are written for another replica.
+pub(super) fn written_headers(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    let kept = headers.iter().filter(|(name, _)| *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING);
+    kept.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
+}
+
+pub(super) fn read_headers(written: &Value) -> HeaderMap {
     let pairs = written.as_array().into_iter().flatten().filter_map(|pair| {
         let name = HeaderName::try_from(pair[0].as_str()?).ok()?;
         Some((name, HeaderValue::try_from(pair[1].as_str()?).ok()?))
@@ -123,7 +134,7 @@ fn read_headers(written: &Value) -> HeaderMap {
     pairs.collect()
 }
 
-fn with_head(head: &[u8], message: &[u8]) -> Bytes {
+pub(super) fn with_head(head: &[u8], message: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(4 + head.len() + message.len());
     bytes.put_u32(u32::try_from(head.len()).unwrap_or(u32::MAX));
     bytes.put_slice(head);
@@ -143,7 +154,10 @@ impl ForwardedHttp for HomeEndpoint {
         let endpoint = self.0.upgrade();
         Box::pin(async move {
             let (Some(endpoint), Some((head, message))) = (endpoint, split_head(&request)) else { return };
-            let response = endpoint.answer_forwarded(&head, message).await;
+            let response = match head["routed"] == true {
+                true => endpoint.answer_passed_on(&head, message).await,
+                false => endpoint.answer_forwarded(&head, message).await,
+            };
             let (parts, mut body) = response.into_parts();
             let headers: Vec<(&str, &str)> = parts
                 .headers

@@ -76,6 +76,12 @@ impl Gateway {
         }
     }
 
+    /// Whether another replica runs a server.
+    pub fn runs_elsewhere(&self, server: &str) -> bool {
+        let fleet = self.0.runtime.fleet.as_ref();
+        fleet.is_some_and(|fleet| matches!(fleet.seat_of(server), FleetSeat::Elsewhere(..)))
+    }
+
     /// What the replicas decide together, where there may be several.
     pub fn decisions(&self) -> Option<FleetDecisions> {
         self.0.runtime.fleet.clone().map(FleetDecisions::new)

@@ -220,6 +220,9 @@ impl ServerLifecycle {
 
     /// Whether a server to which each person logs in is ready depends on whether anybody has.
     fn show_people(&self, server: &Server) {
+        if server.is_elsewhere() && server.live().is_some() {
+            return self.show_login_elsewhere(server);
+        }
         let Some(people) = server.plan.source.people().filter(|_| server.live().is_none()) else { return };
         let state = self.catalogue.current().server(server.id).map(|status| status.state);
         match (state, people.logged_in) {

@@ -81,12 +81,32 @@ impl ServerLifecycle {
         server.begin(live);
         server.health().tell(LinkEvent::Connected);
         self.subscriptions.can_follow(server, live);
-        if server.health().listed() {
-            server.set_state(&self.catalogue, ServerState::Ready, None);
-        }
+        let is_listed = server.health().listed();
         // The log says what its lists are, also while its owner could not be reached; equal lists are not said again.
         server.mark_current(&self.catalogue);
         server.presence.settle_restart(Ok(()));
-        std::future::pending().await
+        let Some(mut need) = server.plan.source.login_need() else {
+            if is_listed {
+                server.set_state(&self.catalogue, ServerState::Ready, None);
+            }
+            return std::future::pending().await;
+        };
+        loop {
+            need.borrow_and_update();
+            self.show_login_elsewhere(server);
+            if need.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Calls go to the owner, and whether it is let in is the same everywhere.
+    pub(super) fn show_login_elsewhere(&self, server: &Server) {
+        let need = server.plan.source.login_need().and_then(|need| need.borrow().clone());
+        let is_for_nobody = server.plan.source.people().is_none_or(|people| people.logged_in == 0);
+        match need.filter(|_| is_for_nobody).map(LinkError::NeedsLogin) {
+            Some(error) => server.set_state(&self.catalogue, ServerState::NeedsLogin, Some(&error)),
+            None => server.set_state(&self.catalogue, ServerState::Ready, None),
+        }
     }
 }

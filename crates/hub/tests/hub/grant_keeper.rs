@@ -75,6 +75,7 @@ impl Bench {
                 }
                 GrantCommand::Withdraw => self.used = self.used.filter(|_| false),
                 GrantCommand::Discover => self.discoveries += 1,
+                GrantCommand::Claim(_) | GrantCommand::Tell(_) => panic!("{command:?}: there is nobody else"),
             }
         }
         if let GrantState::Valid(generation) = self.machine.state() {

@@ -27,6 +27,7 @@ mod scopes;
 mod server_requests;
 mod session_views;
 mod shaped_views;
+mod shared_grants;
 mod subscriptions;
 mod task_questions;
 mod tasks;

@@ -3,7 +3,7 @@
 use tidings_hub::grant_keeper::{GrantEvent, GrantState, LoginReason};
 use tidings_upstream::{CredentialRefusal, CredentialRenewal, HeldCredential};
 
-use super::Keeper;
+use super::{Keeper, KeeperState};
 use crate::challenge::BearerChallenge;
 
 /// How often a server may ask for more rights in one process before nothing is added any more.
@@ -12,12 +12,13 @@ const STEP_UPS: usize = 3;
 impl Keeper {
     /// Why a person has to log in, and how.
     pub(crate) fn words(&self, reason: LoginReason) -> String {
-        let (fault, grant, is_personal) = {
-            let state = self.0.state.lock();
-            (state.fault.clone(), state.settings.grant, state.settings.is_personal)
-        };
+        self.words_of(&self.0.state.lock(), reason)
+    }
+
+    pub(super) fn words_of(&self, state: &KeeperState, reason: LoginReason) -> String {
+        let (fault, grant, is_personal) = (state.fault.as_ref(), state.settings.grant, state.settings.is_personal);
         let name = &self.0.name;
-        let because = match (reason, &fault) {
+        let because = match (reason, fault) {
             (LoginReason::Never, None) => String::new(),
             (LoginReason::Never, Some(fault)) => format!(" ({fault})"),
             (LoginReason::Rejected, Some(fault)) => format!(", because its login has ended ({fault})"),
@@ -29,7 +30,7 @@ impl Keeper {
                 ", because it refuses the token that its provider has just given".to_owned()
             }
             (LoginReason::Unreadable, fault) => {
-                format!(", because {}", fault.as_deref().unwrap_or("what was saved of it can not be read"))
+                format!(", because {}", fault.map_or("what was saved of it can not be read", String::as_str))
             }
         };
         match grant.is_machine() {
@@ -78,7 +79,17 @@ impl Keeper {
         if let Some(held) = newer(&self.0.held.borrow()) {
             return CredentialRenewal::Use(held);
         }
+        if let Some(shared) = &self.0.shared {
+            // Another replica may have a newer one, which is on its way.
+            shared.confirm().await;
+            if let Some(held) = newer(&self.0.held.borrow()) {
+                return CredentialRenewal::Use(held);
+            }
+        }
         self.tell_with(GrantEvent::Refused(refusal.generation), |state| {
+            if refusal.generation.is_some() {
+                state.is_of_no_use();
+            }
             if let Some(challenge) = challenge {
                 state.challenge = Some(challenge);
             }

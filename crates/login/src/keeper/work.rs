@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use http::HeaderValue;
 use tidings_config::LoginConfig;
-use tidings_hub::grant_keeper::{GrantCommand, GrantEvent, RenewalFault};
+use tidings_hub::grant_keeper::{ClaimOutcome, GrantCommand, GrantEvent, RenewalFault};
 use tidings_upstream::HeldCredential;
 
 use super::place::GRANT;
@@ -22,6 +22,20 @@ impl Keeper {
             GrantCommand::Discover => {
                 let event = self.discover().await;
                 self.tell(event);
+            }
+            GrantCommand::Claim(attempt) => {
+                let outcome = match &self.0.shared {
+                    Some(shared) => self.claim(shared).await,
+                    None => ClaimOutcome::Granted,
+                };
+                self.tell(GrantEvent::Claim(attempt, outcome));
+            }
+            GrantCommand::Tell(reason) => {
+                if let Some(shared) = &self.0.shared
+                    && !self.tell_need(shared, reason).await
+                {
+                    self.tell(GrantEvent::Untold);
+                }
             }
             GrantCommand::Renew(attempt) => self.renew(attempt).await,
             GrantCommand::Save => {
@@ -95,10 +109,19 @@ impl Keeper {
             return self.tell(GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected));
         };
         let reach = self.reach().await;
+        if self.0.shared.as_ref().is_some_and(|shared| !self.has_claim(shared)) {
+            // Stopped in between, or overtaken: it is claimed anew.
+            return self.tell(GrantEvent::RenewalFailed(attempt, RenewalFault::Unavailable(None)));
+        }
         let KeeperTools { http, vault, .. } = &*self.0.tools;
         let session = ProviderSession { http, vault, settings: &settings, reach };
         tracing::debug!(server = %self.0.name, issuer = %record.provider.issuer, "the token is renewed");
         let outcome = session.renew(&record).await;
+        if let (Some(shared), Err(fault @ SessionFault::Token(TokenFault::Unavailable { .. }))) =
+            (&self.0.shared, &outcome)
+        {
+            self.release(shared, record, fault.to_string()).await;
+        }
         self.renewed(attempt, outcome);
     }
 
@@ -106,12 +129,17 @@ impl Keeper {
         let mut state = self.0.state.lock();
         let now = Instant::now();
         let event = match outcome {
+            // Somebody has logged in or out meanwhile: these belong to a grant that is no longer the one.
+            Ok(_) if !state.machine.is_renewing(attempt) => return,
             Ok(tokens) => match &mut state.record {
                 Some(record) => {
                     record.take(tokens);
-                    GrantEvent::Renewed(attempt, record.life(now))
+                    let life = record.life(now);
+                    if self.is_shared() {
+                        state.wants_renewal_written();
+                    }
+                    GrantEvent::Renewed(attempt, life)
                 }
-                // Somebody logged out meanwhile; the machine knows.
                 None => GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected),
             },
             Err(fault) => {
@@ -132,6 +160,9 @@ impl Keeper {
     }
 
     async fn save(&self) -> bool {
+        if let Some(shared) = &self.0.shared {
+            return self.save_shared(shared).await;
+        }
         let text = match &self.0.state.lock().record {
             Some(record) => serde_json::to_vec(record).unwrap_or_default(),
             // Somebody logged out meanwhile, and what was kept is removed there: there is nothing to lose.

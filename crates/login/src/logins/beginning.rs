@@ -27,6 +27,10 @@ impl Logins {
         if settings.grant.is_machine() {
             return Err(LoginFault::ByMachine(server.to_owned()));
         }
+        if !self.is_connected().await {
+            let why = "this replica is cut off from the others, which would not know of a login";
+            return Err(LoginFault::Refused(why.to_owned()));
+        }
         let by_device = by_device || settings.grant == LoginGrant::Device;
         // The fault is worded without knowing the server, which the remedy has to name.
         let refused = |fault: SessionFault| LoginFault::Refused(fault.to_string().replace("NAME", server));
@@ -49,7 +53,7 @@ impl Logins {
         }
         let lacks = || SessionFault::Lacks(provider.issuer.clone(), "authorization endpoint");
         let endpoint = provider.authorization_endpoint.clone().ok_or_else(lacks).map_err(refused)?;
-        let (state, verifier) = (fresh_secret(), fresh_secret());
+        let (state, verifier) = (self.fresh_ticket(), fresh_secret());
         let request = AuthorizationRequest {
             client_id: &client.id,
             redirect: &redirect,
@@ -79,7 +83,7 @@ impl Logins {
     }
 
     fn keep_pending(&self, login: PendingLogin) -> String {
-        let ticket = fresh_secret();
+        let ticket = self.fresh_ticket();
         self.0.pending.lock().insert(ticket.clone(), login, Instant::now());
         ticket
     }

@@ -124,7 +124,7 @@ impl Logins {
     pub async fn log_out(&self, server: &str, asker: &str) -> Result<bool, LoginFault> {
         let keeper = self.keeper_for(server, asker).await?;
         // First here, then at the provider: also where that does not answer, the token is in use no longer.
-        let record = keeper.logged_out().await;
+        let record = keeper.logged_out().await.map_err(LoginFault::Refused)?;
         if let Some(record) = &record {
             keeper.revoke(record).await;
             // It is not let in any more, and says so.

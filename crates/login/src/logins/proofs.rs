@@ -65,7 +65,7 @@ impl Logins {
         let provider = described.map_err(|fault| fault.to_string())?;
         let endpoint = provider.authorization_endpoint.clone();
         let endpoint = endpoint.ok_or_else(|| format!("the provider {} has no authorization endpoint", to.issuer))?;
-        let (state, nonce, verifier, cookie) = (fresh_secret(), fresh_secret(), fresh_secret(), fresh_secret());
+        let (state, nonce, verifier, cookie) = (self.fresh_ticket(), fresh_secret(), fresh_secret(), fresh_secret());
         let request = AuthorizationRequest {
             client_id: &to.client_id,
             redirect: &self.proof_redirect(),

@@ -11,7 +11,7 @@ use crate::metadata::Provider;
 use crate::pending::{LIFE, LoginOutcome, PendingLogin};
 use crate::token_exchange::Tokens;
 
-const CRM: &str = "http://127.0.0.1:9/mcp";
+pub(super) const CRM: &str = "http://127.0.0.1:9/mcp";
 
 /// A process of a gateway with one server, to which each person logs in.
 fn process(vault: &VaultTable) -> Logins {
@@ -21,7 +21,7 @@ fn process(vault: &VaultTable) -> Logins {
     logins
 }
 
-fn grant() -> GrantRecord {
+pub(super) fn grant() -> GrantRecord {
     let client = OAuthClient { id: "gateway".to_owned(), secret: None, proof: ClientProof::None };
     let tokens =
         Tokens { access: "a".to_owned(), refresh: Some("r".to_owned()), lives: None, scopes: None, identity: None };

@@ -15,7 +15,7 @@ use axum::Router;
 use tidings_admin::{AdminParts, LinkRequest, PageLinks};
 use tidings_config::ListenAddress;
 use tidings_downstream::http::{self, EndpointOptions};
-use tidings_login::PeopleDoor;
+use tidings_login::{Logins, PeopleDoor};
 use tidings_sync::Lock;
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +103,8 @@ fn others_of(ground: &ServingGround, running: &RunningGateway, page: &PageServer
     let entrance = &ground.entrance;
     let browsers = ground.logins.clone().map(|logins| {
         let door = ground.has_tokens.then(|| Arc::new(TicketDoor::of(&ground.access)) as Arc<dyn PeopleDoor>);
-        tidings_login::routes(logins, door)
+        let routes = tidings_login::routes(logins, door);
+        http::passed_on(routes, &running.gateway, |uri| Logins::home_of(uri.path(), uri.query()))
     });
     let parts = AdminParts {
         gateway: running.gateway.clone(),

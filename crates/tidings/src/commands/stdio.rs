@@ -38,7 +38,7 @@ pub(super) async fn run(cli: &Cli, project: Option<&Path>, channel: bool) -> Res
     }
     inputs.notice = notice;
     let data = DataDir::find(cli.data.as_deref()).ok();
-    inputs.logins = wiring::open_logins(&store, data.as_ref(), vault.as_deref());
+    inputs.logins = wiring::open_logins(&store, data.as_ref(), vault.as_deref(), false);
     serve(wiring::prepare(cli, inputs, data.as_ref())?, store, channel).await
 }
 

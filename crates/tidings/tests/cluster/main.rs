@@ -8,6 +8,7 @@ mod doctor;
 mod forwarding;
 mod isolation;
 mod lists;
+mod logins;
 mod ownership;
 mod placement;
 mod registry;

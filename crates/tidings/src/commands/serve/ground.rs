@@ -53,7 +53,7 @@ impl ServingGround {
         }
         let public_url = config.gateway.public_url.as_deref().unwrap_or(&entrance.url);
         let access = AccessControl::new(config, &token, public_url);
-        let logins = wiring::open_logins(&store, Some(&data), config.vault.as_deref());
+        let logins = wiring::open_logins(&store, Some(&data), config.vault.as_deref(), config.cluster.is_some());
         if let Some(logins) = &logins {
             logins.reached_at(public_url);
         }

@@ -1,0 +1,327 @@
+//! One grant and several processes with a machine each, over a log that tells them late: whatever happens in whatever order, a refresh token is
+//! sent once, and all end with what the log says.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use tidings_hub::grant_keeper::*;
+
+const PROCESSES: usize = 3;
+/// How long each token lives.
+const LIFE: u64 = 120;
+
+/// What stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// This token; whoever is about to renew it.
+    Granted(u32, Option<usize>),
+    Needed(LoginReason),
+}
+
+/// A process, with what it knows of the log.
+struct Process {
+    machine: GrantKeeper,
+    /// How much of the log it was told.
+    told: usize,
+    token: Option<u32>,
+    commands: Vec<GrantCommand>,
+    /// What the provider gave, until it is written; and after which entry that has to come, `None`: after any.
+    given: Option<(u32, Option<usize>)>,
+    is_cut: bool,
+}
+
+struct World {
+    log: Vec<Said>,
+    processes: Vec<Process>,
+    now: Instant,
+    /// Tokens that the provider has renewed, and how many it has made.
+    spent: BTreeSet<u32>,
+    made: u32,
+    /// How often one came back that was renewed before.
+    thefts: u32,
+    renewals: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let process = |at: usize| Process {
+            machine: GrantKeeper::shared(Duration::from_millis(700 * at as u64)),
+            told: 0,
+            token: None,
+            commands: Vec::new(),
+            given: None,
+            is_cut: false,
+        };
+        let processes = (0..PROCESSES).map(process).collect();
+        Self {
+            log: Vec::new(),
+            processes,
+            now: Instant::now(),
+            spent: BTreeSet::new(),
+            made: 0,
+            thefts: 0,
+            renewals: 0,
+        }
+    }
+
+    fn life(&self) -> TokenLife {
+        TokenLife { ends: Some(self.now + Duration::from_secs(LIFE)), is_renewable: true }
+    }
+
+    fn on(&mut self, at: usize, event: GrantEvent) {
+        let process = &mut self.processes[at];
+        let commands = process.machine.on(event, self.now);
+        process.commands.extend(commands);
+    }
+
+    /// One more entry is read.
+    fn tell(&mut self, at: usize) -> bool {
+        let process = &mut self.processes[at];
+        let Some(said) = self.log.get(process.told).copied().filter(|_| !process.is_cut) else { return false };
+        process.told += 1;
+        let n = process.told;
+        process.given = process.given.filter(|(_, base)| base.is_none_or(|base| base == n));
+        let event = match said {
+            Said::Needed(reason) => {
+                process.token = None;
+                GrantEvent::Needed(reason)
+            }
+            Said::Granted(token, _) if process.token == Some(token) => return true,
+            Said::Granted(token, _) => {
+                process.token = Some(token);
+                GrantEvent::Restored(self.life())
+            }
+        };
+        self.on(at, event);
+        true
+    }
+
+    fn read_all(&mut self, at: usize) -> bool {
+        while self.tell(at) {}
+        !self.processes[at].is_cut
+    }
+
+    fn write(&mut self, at: usize, base: Option<usize>, said: Said) -> bool {
+        if self.processes[at].is_cut || base.is_some_and(|base| base != self.log.len()) {
+            return false;
+        }
+        self.log.push(said);
+        self.read_all(at)
+    }
+
+    /// The next thing that a process wants done is.
+    fn work(&mut self, at: usize) {
+        if self.processes[at].commands.is_empty() {
+            return;
+        }
+        match self.processes[at].commands.remove(0) {
+            GrantCommand::Claim(attempt) => {
+                let outcome = self.claim(at);
+                self.on(at, GrantEvent::Claim(attempt, outcome));
+            }
+            GrantCommand::Renew(attempt) => self.renew(at, attempt),
+            GrantCommand::Save => {
+                let saved = match self.processes[at].given {
+                    None => true,
+                    Some(_) if self.processes[at].is_cut => false,
+                    Some((token, base)) => {
+                        self.write(at, base, Said::Granted(token, None));
+                        self.read_all(at);
+                        self.processes[at].given = None;
+                        true
+                    }
+                };
+                self.on(at, if saved { GrantEvent::Saved } else { GrantEvent::SaveFailed });
+            }
+            GrantCommand::Tell(reason) => {
+                let is_read = self.read_all(at);
+                let by_another = matches!(self.log.last(), Some(Said::Granted(_, Some(by))) if *by != at);
+                match is_read && !by_another {
+                    true => drop(self.write(at, Some(self.log.len()), Said::Needed(reason))),
+                    false => self.on(at, GrantEvent::Untold),
+                }
+            }
+            GrantCommand::Discover => self.on(at, GrantEvent::Discovered { by_machine: false }),
+            GrantCommand::Use(_) | GrantCommand::Withdraw => {}
+        }
+    }
+
+    fn claim(&mut self, at: usize) -> ClaimOutcome {
+        if !self.read_all(at) {
+            return ClaimOutcome::Unreached;
+        }
+        let (Some(token), told) = (self.processes[at].token, self.processes[at].told) else {
+            return ClaimOutcome::Elsewhere;
+        };
+        match self.log.last() {
+            Some(Said::Granted(_, Some(by))) if *by == at => return ClaimOutcome::Granted,
+            Some(Said::Granted(_, Some(_))) => return ClaimOutcome::Elsewhere,
+            _ => {}
+        }
+        match self.write(at, Some(told), Said::Granted(token, Some(at))) {
+            true => ClaimOutcome::Granted,
+            false => ClaimOutcome::Elsewhere,
+        }
+    }
+
+    fn renew(&mut self, at: usize, attempt: u64) {
+        let process = &self.processes[at];
+        let Some(token) = process.token.filter(|_| process.machine.is_renewing(attempt)) else {
+            return self.on(at, GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected));
+        };
+        self.renewals += 1;
+        if !self.spent.insert(token) {
+            self.thefts += 1;
+            return self.on(at, GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected));
+        }
+        self.made += 1;
+        let life = self.life();
+        let process = &mut self.processes[at];
+        process.token = Some(self.made);
+        process.given = Some((self.made, Some(process.told)));
+        self.on(at, GrantEvent::Renewed(attempt, life));
+    }
+
+    fn log_in(&mut self, at: usize) {
+        if self.processes[at].is_cut {
+            return;
+        }
+        self.made += 1;
+        let life = self.life();
+        self.processes[at].token = Some(self.made);
+        self.processes[at].given = Some((self.made, None));
+        self.on(at, GrantEvent::LoggedIn(life));
+        // Its task does nothing else meanwhile.
+        while !self.processes[at].commands.is_empty() {
+            self.work(at);
+        }
+    }
+
+    fn log_out(&mut self, at: usize) {
+        if self.read_all(at) && self.processes[at].token.is_some() {
+            self.write(at, None, Said::Needed(LoginReason::Never));
+        }
+    }
+
+    /// Everybody is there, and nothing happens any more but that time goes by.
+    fn settle(&mut self) {
+        for round in 0..200 {
+            for at in 0..PROCESSES {
+                self.processes[at].is_cut = false;
+                self.read_all(at);
+                while !self.processes[at].commands.is_empty() {
+                    self.work(at);
+                }
+                self.read_all(at);
+            }
+            let end = self.log.len();
+            let is_busy = |process: &Process| {
+                matches!(process.machine.state(), GrantState::Busy | GrantState::Unavailable)
+                    || process.machine.is_unsaved()
+                    || process.told < end
+            };
+            if round > 3 && !self.processes.iter().any(is_busy) {
+                return;
+            }
+            self.now += Duration::from_secs(1);
+            (0..PROCESSES).for_each(|at| self.on(at, GrantEvent::Time));
+        }
+    }
+}
+
+// cluster: grants
+#[test]
+fn of_three_that_are_refused_with_one_token_one_renews_and_all_use_what_it_is_given() {
+    let mut world = World::new();
+    world.log_in(0);
+    world.settle();
+    world.now += Duration::from_secs(30);
+    for at in 0..PROCESSES {
+        let GrantState::Valid(used) = world.processes[at].machine.state() else { panic!("{at} is not logged in") };
+        world.on(at, GrantEvent::Refused(Some(used)));
+    }
+    world.settle();
+    assert_eq!((world.renewals, world.thefts), (1, 0));
+    assert!(world.processes.iter().all(|process| process.token == Some(2)));
+}
+
+// cluster: grants
+#[test]
+fn one_that_is_cut_off_renews_nothing_and_keeps_what_it_has() {
+    let mut world = World::new();
+    world.log_in(0);
+    world.settle();
+    world.processes[1].is_cut = true;
+    world.now += Duration::from_secs(LIFE - 20);
+    world.on(1, GrantEvent::Time);
+    world.work(1);
+    assert_eq!(world.processes[1].machine.state(), GrantState::Unavailable);
+    assert!(world.processes[1].machine.is_newer_than(None), "its token is good for a while");
+    world.on(0, GrantEvent::Time);
+    world.settle();
+    assert_eq!((world.renewals, world.thefts), (1, 0));
+    assert!(world.processes.iter().all(|process| process.token == Some(2)));
+}
+
+// cluster: grants
+#[test]
+fn a_logout_is_one_everywhere_and_what_is_renewed_meanwhile_is_of_no_use() {
+    let mut world = World::new();
+    world.log_in(0);
+    world.settle();
+    world.now += Duration::from_secs(30);
+    world.on(0, GrantEvent::Refused(Some(1)));
+    world.work(0);
+    // Claimed, and the provider is being asked.
+    world.log_out(2);
+    world.work(0);
+    world.settle();
+    for process in &world.processes {
+        assert_eq!(process.machine.state(), GrantState::NeedsLogin(LoginReason::Never));
+    }
+}
+
+proptest! {
+    // Nobody dies here: so no token is ever sent twice.
+    #[test]
+    fn no_order_of_events_sends_a_token_twice(script in prop::collection::vec((0..PROCESSES, 0..14_u8, 0..40_u64), 1..250)) {
+        let mut world = World::new();
+        world.log_in(0);
+        for (at, what, pause) in script {
+            match what {
+                0 => world.log_in(at),
+                1 => world.log_out(at),
+                2 => world.processes[at].is_cut = true,
+                3 => world.processes[at].is_cut = false,
+                4 | 5 => {
+                    if let GrantState::Valid(used) = world.processes[at].machine.state() {
+                        world.on(at, GrantEvent::Refused(Some(used)));
+                    }
+                }
+                6 => {
+                    world.now += Duration::from_secs(pause);
+                    (0..PROCESSES).for_each(|at| world.on(at, GrantEvent::Time));
+                }
+                7 => { world.tell(at); }
+                8 => {
+                    world.on(at, GrantEvent::Restart);
+                    let process = &world.processes[at];
+                    if process.machine.state() == GrantState::Open && process.token.is_some() {
+                        let life = world.life();
+                        world.on(at, GrantEvent::Restored(life));
+                    }
+                }
+                _ => world.work(at),
+            }
+            prop_assert_eq!(world.thefts, 0);
+        }
+        world.settle();
+        prop_assert_eq!(world.thefts, 0);
+        let last = match world.log.last() { Some(Said::Granted(token, _)) => Some(*token), _ => None };
+        for process in &world.processes {
+            prop_assert_eq!(process.token, last, "{:?}: {:?}", process.machine, world.log);
+            prop_assert_eq!(matches!(process.machine.state(), GrantState::Valid(_)), last.is_some());
+        }
+    }
+}
