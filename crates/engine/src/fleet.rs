@@ -18,6 +18,7 @@ mod log_reader;
 pub(crate) mod offer_form;
 pub(crate) mod set_change;
 mod shown;
+mod watch_seats;
 
 pub(crate) use carried::vouch;
 pub use decisions::{
@@ -30,6 +31,7 @@ pub use shown::{FleetShown, ReplicaShown, ReplicaState};
 pub use tidings_cluster::{BusError, BusExamination, FoundLog, NatsAccess, NatsTls};
 pub use tidings_hub::fleet::decision_commits::DecisionBase;
 pub use tidings_hub::fleet::entry::DecisionKind;
+pub use watch_seats::{FleetWatches, SeatedWatch, WatchHost, WatchSeat, WatchSeats};
 
 use tidings_hub::fleet::BlobHash;
 use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};

@@ -188,7 +188,7 @@ impl Gateway {
     /// What a server does wrong without failing, since it was last connected or began to be, and what is wrong with the login to it.
     pub fn remark(&self, server: ServerId) -> Option<String> {
         let server = self.0.pool.server(server)?;
-        let said = server.remarks.shown().into_iter().chain(server.plan.source.login_warning().map(str::to_owned));
+        let said = server.remarks.shown().into_iter().chain(server.plan.source.warning());
         said.reduce(|all, next| format!("{all}; {next}"))
     }
 

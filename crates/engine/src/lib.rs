@@ -29,9 +29,9 @@ pub use client::session::{Caller, ClientSink, ModernCaller, Session, SessionCall
 pub use discovery::approvals::{ApprovalChoice, DecisionRefusal, PendingApproval};
 pub use fleet::{
     BusError, BusExamination, Decided, DecisionBase, DecisionFollower, DecisionKind, DecisionOutcome, FleetDecisions,
-    FleetSettings, FleetShown, ForwardedAnswer, ForwardedHttp, FoundLog, HttpEnd, HttpPiece, KeptStep,
+    FleetSettings, FleetShown, FleetWatches, ForwardedAnswer, ForwardedHttp, FoundLog, HttpEnd, HttpPiece, KeptStep,
     LONGEST_DECISION, LONGEST_SUBJECT, LoggedChange, MOST_DECISIONS, NatsAccess, NatsTls, ReplicaShown, ReplicaState,
-    SetFollower,
+    SeatedWatch, SetFollower, WatchHost, WatchSeat, WatchSeats,
 };
 pub use gateway::approvals::{OfferedItem, OfferedServer};
 pub use gateway::{Gateway, GatewayStart};

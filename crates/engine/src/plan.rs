@@ -272,9 +272,12 @@ impl Source {
         self.credential().map(|credential| credential.0.need())
     }
 
-    /// What whoever runs the gateway should know of the login to it, though it works.
-    pub(crate) fn login_warning(&self) -> Option<&'static str> {
-        self.credential().and_then(|credential| credential.0.warning())
+    /// What whoever runs the gateway should know of it, or of the login to it, though it works.
+    pub(crate) fn warning(&self) -> Option<String> {
+        match self {
+            Self::Local(server) => server.warning(),
+            _ => self.credential().and_then(|credential| credential.0.warning()).map(str::to_owned),
+        }
     }
 
     /// How it is reached, in a word.
@@ -328,6 +331,11 @@ pub trait LocalServer: Send + Sync + 'static {
     /// and what such a detail says is no change of the list.
     fn lists_details(&self) -> bool {
         false
+    }
+
+    /// What whoever runs the gateway should know of it, though it works.
+    fn warning(&self) -> Option<String> {
+        None
     }
 
     /// How long changes of one of its resources are gathered.

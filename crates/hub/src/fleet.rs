@@ -25,10 +25,12 @@ pub mod outgoing;
 pub mod ownership;
 pub mod registry_commits;
 pub mod replaced_lists;
+mod seat_names;
 pub mod state_keeping;
 
 use std::sync::Arc;
 
+pub use seat_names::FleetServerName;
 use serde::{Deserialize, Serialize};
 
 /// A place in the history that all replicas share. Where the log lost its end and began anew, the generation of the state comes before it.
@@ -50,47 +52,35 @@ impl BlobHash {
     }
 }
 
-/// The name of a server, which is its identity across processes: a `ServerId` counts within one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-pub struct FleetServerName(Arc<str>);
-
 /// The configured name of a replica.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct ReplicaName(Arc<str>);
 
-macro_rules! shared_name {
-    ($name:ident) => {
-        impl $name {
-            /// The name as it is written.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(name: &str) -> Self {
-                Self(name.into())
-            }
-        }
-
-        impl From<String> for $name {
-            fn from(name: String) -> Self {
-                Self(name.into())
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0.as_ref().to_owned()
-            }
-        }
-    };
+impl ReplicaName {
+    /// The name as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
-shared_name!(FleetServerName);
-shared_name!(ReplicaName);
+impl From<&str> for ReplicaName {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<String> for ReplicaName {
+    fn from(name: String) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<ReplicaName> for String {
+    fn from(name: ReplicaName) -> Self {
+        name.0.as_ref().to_owned()
+    }
+}
 
 /// One process of a replica. A replica that starts again owns nothing of what its former process owned.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

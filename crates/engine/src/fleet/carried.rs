@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
+use tidings_hub::fleet::FleetServerName;
 use tidings_hub::fleet::frames::{ExchangeId, ExchangeKind};
 use tidings_hub::who::PersonFacts;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,7 @@ use super::desk::FleetDesk;
 pub(crate) struct CarriedWork {
     pub(crate) exchange: ExchangeId,
     pub(crate) kind: ExchangeKind,
-    pub(crate) server: String,
+    pub(crate) server: FleetServerName,
     pub(crate) bytes: Bytes,
     pub(crate) desk: Arc<FleetDesk>,
     pub(crate) cancelled: CancellationToken,

@@ -1,8 +1,8 @@
 //! What the rest of the engine sees of the fleet: who owns a server, whether a list may be answered, and how something is written or forwarded.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::decisions::{DecisionFollower, DecisionWish};
 use super::set_change::{SetFollower, SetOutcome, WrittenChange};
 use super::shown::{FleetCounts, FleetShown};
+use super::watch_seats::{SeatedWatch, WatchHost};
 
 /// How many wishes may wait for the driver. Whoever finds it full is answered as if the bus were gone.
 const WAITING: usize = 4096;
@@ -48,6 +49,8 @@ pub struct FleetSettings {
     pub labels: Vec<String>,
     /// How long lists stay beside the log that others took the place of. As long as a replica may be cut off and read on.
     pub lists_kept: Duration,
+    /// The watches of its file that one replica looks at for all.
+    pub watches: Vec<SeatedWatch>,
 }
 
 impl FleetSettings {
@@ -247,6 +250,8 @@ pub(crate) struct FleetDesk {
     pub(super) direct: watch::Sender<bool>,
     keys: AtomicU64,
     pub(crate) http: Lock<Option<Arc<dyn ForwardedHttp>>>,
+    /// Who looks at watches here, for whoever asks.
+    pub(crate) watch_host: OnceLock<Arc<dyn WatchHost>>,
     /// Who is told of what is decided, of those who came before the driver.
     pub(super) followers: Lock<BTreeMap<DecisionKind, Arc<dyn DecisionFollower>>>,
 }
@@ -301,6 +306,7 @@ impl FleetDesk {
             direct: watch::Sender::new(false),
             keys: AtomicU64::new(1),
             http: Lock::default(),
+            watch_host: OnceLock::new(),
             followers: Lock::default(),
         })
     }
@@ -394,7 +400,11 @@ impl FleetDesk {
 
     /// Why nobody runs a server.
     pub(crate) fn unplaced(&self, server: &str) -> Option<String> {
-        self.unplaced.lock().get(&FleetServerName::from(server)).cloned()
+        self.unplaced_name(&FleetServerName::from(server))
+    }
+
+    pub(super) fn unplaced_name(&self, name: &FleetServerName) -> Option<String> {
+        self.unplaced.lock().get(name).cloned()
     }
 
     pub(crate) fn new_key(&self) -> u64 {

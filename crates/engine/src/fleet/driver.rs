@@ -50,13 +50,13 @@ const FORMAT: u32 = 5;
 /// What the driver does to the rest of the engine.
 pub(crate) trait FleetEffects: Send + Sync {
     /// What a server lists is what its owner says.
-    fn show(&self, server: &str, offer: OfferContent);
+    fn show(&self, server: &FleetServerName, offer: OfferContent);
     /// Lists of these servers, or of all, may have been answered without their last change.
     fn owe_again(&self, servers: &[FleetServerName], set: bool);
     /// Looks at everything that a server lists.
-    fn list_all(&self, server: &str);
+    fn list_all(&self, server: &FleetServerName);
     /// Whether this replica knows how to run a server: what one refers to may be missing here.
-    fn can_run(&self, server: &str) -> bool;
+    fn can_run(&self, server: &FleetServerName) -> bool;
     /// The set of servers changes; the gate says when that can be read.
     fn change_set(&self, change: LoggedChange, gate: SetGate);
     /// A server that runs here said something to another replica, or answered its call.
@@ -206,7 +206,7 @@ impl FleetDriver {
             FleetWish::Failed(server) => {
                 let commands = self.ownership.start_failed(&server, self.fold.state(), &self.members, Instant::now());
                 if !commands.is_empty() {
-                    tracing::info!(server = server.as_str(), "did not start here; another replica may try");
+                    tracing::info!(%server, "did not start here; another replica may try");
                 }
                 self.own(commands);
             }
@@ -344,7 +344,7 @@ impl FleetDriver {
                 let offer = contents.values().next().and_then(|content| offer_form::read(content));
                 self.list_read(server, offer.is_some());
                 if let Some(offer) = offer {
-                    self.effects.show(server.as_str(), offer);
+                    self.effects.show(server, offer);
                 }
             }
             EntryEffect::Echoed { servers, set } => {

@@ -46,6 +46,11 @@ pub(crate) async fn connect(
     Ok(ConnectedLink { link, hello })
 }
 
+/// A link to what another replica looks at for all. Nobody asks what it is: it speaks as every server in the process does.
+pub(super) fn to_watch(desk: &Arc<FleetDesk>, server: FleetServerName, sink: Arc<dyn MessageSink>) -> SharedLink {
+    Arc::new(ForwardLink { desk: Arc::clone(desk), server, sink })
+}
+
 impl ForwardLink {
     fn forward(&self, request: &OutgoingRequest, asker: &Bytes) -> CallStream {
         let bytes = carried::wrap(asker, &request.bytes);

@@ -138,7 +138,7 @@ pub(super) fn read(
     since: OwnerEpoch,
 ) -> Option<LoggedChange> {
     let mut change = LoggedChange { kept: Vec::new(), offers: BTreeMap::new(), since };
-    let name = |server: &tidings_hub::fleet::FleetServerName| server.as_str().to_owned();
+    let name = |server: &tidings_hub::fleet::FleetServerName| server.to_string();
     for step in steps {
         match step {
             RegistryStep::Keep { server, on } => {

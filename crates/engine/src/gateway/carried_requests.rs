@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tidings_hub::fleet::FleetServerName;
 use tidings_hub::fleet::frames::{ExchangeKind, FaultReason, NumberedItem, RanState};
 use tidings_hub::scope::AccessScope;
 use tidings_hub::who::PersonFacts;
 use tidings_proto::meta::{self, ModernMeta};
 use tidings_proto::refusal::RequestRefusal;
 use tidings_proto::{Era, LogLevel, Method, Revision};
-use tidings_upstream::MAX_MESSAGE;
+use tidings_upstream::{CallEvent, MAX_MESSAGE, OutgoingRequest};
 use tidings_wire::{Frame, FrameLimits, RawId};
 use tokio::sync::mpsc;
 
@@ -18,8 +19,8 @@ use super::Gateway;
 use crate::call::exchange::Reply;
 use crate::client::principal::Principal;
 use crate::client::session::Caller;
-use crate::fleet::HttpPiece;
 use crate::fleet::carried::{CarriedWork, unwrap};
+use crate::fleet::{FleetSeat, HttpPiece};
 
 /// The pieces of an answer.
 const PIECE: usize = 256 << 10;
@@ -32,7 +33,10 @@ pub(super) async fn carry_out(gateway: Gateway, work: CarriedWork) {
     let working = async {
         match work.kind {
             ExchangeKind::Http => answer_http(&work).await,
-            ExchangeKind::Call | ExchangeKind::Follow => answer_call(&gateway, &work).await,
+            ExchangeKind::Call | ExchangeKind::Follow => match &work.server {
+                FleetServerName::Server(server) => answer_call(&gateway, &work, server).await,
+                FleetServerName::Watch(watch) => answer_watch(&work, watch).await,
+            },
         }
     };
     // Dropping the exchange cancels its call.
@@ -45,12 +49,12 @@ pub(super) async fn carry_out(gateway: Gateway, work: CarriedWork) {
     work.desk.say(&work.exchange, fault).await;
 }
 
-async fn answer_call(gateway: &Gateway, work: &CarriedWork) {
+async fn answer_call(gateway: &Gateway, work: &CarriedWork, server: &str) {
     let Some((asker, bytes)) = unwrap(&work.bytes) else { return };
     let limits = FrameLimits { max_bytes: MAX_MESSAGE, max_depth: 512, max_batch: 1 };
     let Ok(frame) = Frame::parse(bytes, &limits) else { return };
     let Some(id) = frame.id() else { return };
-    let principal = asking(&asker, &work.server);
+    let principal = asking(&asker, server);
     let mut exchange = match admit(gateway, &principal, &frame) {
         Ok((caller, method)) => gateway.request(caller, frame, method, id),
         Err(refusal) => return refuse(work, &refusal, &id).await,
@@ -67,6 +71,35 @@ async fn answer_call(gateway: &Gateway, work: &CarriedWork) {
             }
             Reply::Cancelled => return,
             Reply::Opened | Reply::Interrupted(_) => {}
+        }
+    }
+}
+
+/// A request about what this replica looks at for all: answered for as long as it does.
+async fn answer_watch(work: &CarriedWork, watch: &str) {
+    let Some(link) = work.desk.watch_host.get().and_then(|host| host.link(watch)) else { return };
+    let Some((_, bytes)) = unwrap(&work.bytes) else { return };
+    let limits = FrameLimits { max_bytes: MAX_MESSAGE, max_depth: 512, max_batch: 1 };
+    let Ok(frame) = Frame::parse(bytes.clone(), &limits) else { return };
+    let Some(method) = Method::asked(&frame.method(), Era::Modern) else { return };
+    let Some(id) = frame.id().and_then(|id| id.as_str().parse().ok()) else { return };
+    let mut seats = work.desk.seats();
+    let is_here = |seat: Option<&FleetSeat>| matches!(seat, Some(FleetSeat::Here(_)));
+    let mut events = link.call(OutgoingRequest { id, method, bytes, name: None, params: Vec::new(), trace: None });
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            // Who follows it goes where it is looked at now.
+            _ = seats.wait_for(|seats| !is_here(seats.get(&work.server))) => return,
+        };
+        match event {
+            CallEvent::Message(message) => {
+                if !work.desk.say(&work.exchange, NumberedItem::Message { bytes: message.bytes().to_vec() }).await {
+                    return;
+                }
+            }
+            CallEvent::Response(frame) => return say_answer(work, frame.bytes()).await,
+            _ => return,
         }
     }
 }

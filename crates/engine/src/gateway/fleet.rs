@@ -22,7 +22,8 @@ use crate::fleet::driver::{self, FleetEffects};
 use crate::fleet::offer_form::OfferContent;
 use crate::fleet::set_change::{APPLY_WITHIN, SetGate};
 use crate::fleet::{
-    FleetDecisions, FleetSeat, FleetShown, ForwardedAnswer, ForwardedHttp, KeptStep, LoggedChange, SetFollower,
+    FleetDecisions, FleetSeat, FleetShown, FleetWatches, ForwardedAnswer, ForwardedHttp, KeptStep, LoggedChange,
+    SeatedWatch, SetFollower,
 };
 use crate::lifecycle::change::AgreedChange;
 use crate::lifecycle::change::in_fleet::confirm;
@@ -42,6 +43,7 @@ impl Gateway {
         let placed = |server: &&Arc<crate::servers::server::Server>| server.is_placed();
         let servers = self.0.pool.servers();
         let plan = servers.iter().filter(placed).map(|server| crate::fleet::placed(&server.plan));
+        let plan = plan.chain(desk.settings.watches.iter().map(SeatedWatch::placed));
         let effects = Arc::new(EngineEffects(Arc::downgrade(&self.0)));
         let discovery = &self.0.lifecycle.discovery;
         self.0.runtime.spawn(Arc::clone(discovery).begin_agreed());
@@ -85,6 +87,11 @@ impl Gateway {
     /// What the replicas decide together, where there may be several.
     pub fn decisions(&self) -> Option<FleetDecisions> {
         self.0.runtime.fleet.clone().map(FleetDecisions::new)
+    }
+
+    /// The watches that one replica looks at for all, where there may be several.
+    pub fn watch_seats(&self) -> Option<FleetWatches> {
+        self.0.runtime.fleet.clone().map(FleetWatches::new)
     }
 
     /// Whether the set of servers is that of a cluster, and changes by its log.
@@ -155,8 +162,8 @@ impl Gateway {
 }
 
 impl FleetEffects for EngineEffects {
-    fn show(&self, server: &str, offer: OfferContent) {
-        let Some(parts) = self.0.upgrade() else { return };
+    fn show(&self, server: &FleetServerName, offer: OfferContent) {
+        let (Some(parts), Some(server)) = (self.0.upgrade(), server.server()) else { return };
         let servers = parts.pool.servers();
         // One that is not in this replica's file is none of its matter.
         let Some(server) = servers.named(server, false).filter(|server| server.is_placed()) else { return };
@@ -180,22 +187,30 @@ impl FleetEffects for EngineEffects {
         let mut topics = Topics::default();
         let known = parts.catalogue.current();
         for offer in known.snapshot.offers().iter() {
-            if set || servers.iter().any(|server| server.as_str() == &*offer.name) {
+            if set || servers.iter().any(|server| server.server() == Some(&*offer.name)) {
                 touched(None, Some(offer)).iter().for_each(|topic| topics.insert(topic));
             }
         }
         parts.notifier.owe_again(if topics.is_empty() { Topics::ALL } else { topics });
     }
 
-    fn list_all(&self, server: &str) {
-        let Some(parts) = self.0.upgrade() else { return };
+    fn list_all(&self, server: &FleetServerName) {
+        // What is watched is compared by content when it is looked at again.
+        let (Some(parts), Some(server)) = (self.0.upgrade(), server.server()) else { return };
         if let Some(server) = parts.pool.servers().named(server, false) {
             server.unheard_lists(&ListKind::ALL);
         }
     }
 
-    fn can_run(&self, server: &str) -> bool {
-        self.0.upgrade().is_some_and(|parts| parts.pool.servers().named(server, false).is_some())
+    fn can_run(&self, server: &FleetServerName) -> bool {
+        let Some(parts) = self.0.upgrade() else { return false };
+        match server {
+            FleetServerName::Server(name) => parts.pool.servers().named(name, false).is_some(),
+            FleetServerName::Watch(id) => {
+                let fleet = parts.runtime.fleet.as_ref();
+                fleet.is_some_and(|fleet| fleet.settings.watches.iter().any(|watch| *watch.id == **id))
+            }
+        }
     }
 
     fn change_set(&self, change: LoggedChange, gate: SetGate) {

@@ -56,6 +56,7 @@ fn replica_with(nats: &NatsServer, name: &str, plans: Vec<ServerPlan>) -> (Gatew
         copies: 1,
         labels: Vec::new(),
         lists_kept: Duration::from_secs(2),
+        watches: Vec::new(),
     };
     let connector = LinkConnector::new(ProcessLauncher::new(None)).unwrap();
     let start = GatewayStart { fleet: Some(fleet), ..GatewayStart::new(settings, plans, connector) };

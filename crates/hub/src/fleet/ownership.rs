@@ -443,7 +443,7 @@ fn in_force(server: &FleetServer, state: &FleetState, config: BlobHash) -> bool 
 
 fn weight(server: &FleetServerName, replica: &ReplicaName) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(server.as_str().as_bytes());
+    hasher.update(server.written().as_bytes());
     // Between the two, or `a` with `bc` would weigh what `ab` with `c` does.
     hasher.update(&[0]);
     hasher.update(replica.as_str().as_bytes());

@@ -57,7 +57,7 @@ impl SimulatedWorld {
     }
 
     fn fresh_name(&mut self) -> FleetServerName {
-        let name: FleetServerName = format!("added-{}", self.added.len()).into();
+        let name: FleetServerName = format!("added-{}", self.added.len()).as_str().into();
         self.added.insert(name.clone(), 1);
         name
     }

@@ -137,6 +137,14 @@ pub(crate) struct SimulatedWorld {
     held: Vec<(usize, WorldEvent)>,
 }
 
+/// Every fourth of what the file names is a watch, called as the server before it is.
+fn seat_name(place: usize) -> FleetServerName {
+    match place % 4 {
+        3 => FleetServerName::watch(&format!("server-{}", place - 1)),
+        _ => format!("server-{place}").as_str().into(),
+    }
+}
+
 impl SimulatedWorld {
     pub(crate) fn new(seed: u64, size: WorldSize, defect: PlantedDefect) -> Self {
         let mut world = Self {
@@ -165,7 +173,7 @@ impl SimulatedWorld {
             incarnations: 0,
             held: Vec::new(),
         };
-        world.truth = (0..size.servers).map(|server| (format!("server-{server}").as_str().into(), 1)).collect();
+        world.truth = (0..size.servers).map(|place| (seat_name(place), 1)).collect();
         let entry = world.plan(1);
         let written = Written { entry, bytes: BlobHash::of(b"plan"), writer: 0, append: 0, after: None };
         world.bus.log.push(Arc::new(written));
@@ -203,7 +211,7 @@ impl SimulatedWorld {
     /// Every third server is one of which there may be only one.
     pub(crate) fn isolation_of(&self, name: &FleetServerName) -> IsolationRule {
         // Those of the file count by their place, and added ones by the number in their name.
-        let number = || name.as_str().rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or_default();
+        let number = || name.written().rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or_default();
         let place = self.truth.keys().position(|known| known == name).unwrap_or_else(number);
         if place % 3 == 0 { IsolationRule::Stop } else { IsolationRule::Keep }
     }

@@ -20,6 +20,7 @@ pub(crate) fn of_cluster(cluster: &ClusterSettings) -> FleetSettings {
         copies: cluster.copies,
         labels: cluster.labels.clone(),
         lists_kept: LISTS_KEPT,
+        watches: Vec::new(),
         access: NatsAccess {
             credentials: cluster.credentials.clone(),
             tls: cluster.tls.clone().map(|ClusterTls { ca, certificate }| NatsTls { ca, certificate }),

@@ -316,7 +316,7 @@ impl FleetDriver {
                 let cancelled = CancellationToken::new();
                 self.carried.cancels.insert(exchange.clone(), cancelled.clone());
                 self.desk.counts.carried.fetch_add(1, Ordering::Relaxed);
-                let (desk, kind, server) = (self.desk.clone(), open.kind, open.server.as_str().to_owned());
+                let (desk, kind, server) = (self.desk.clone(), open.kind, open.server);
                 let bytes = open.bytes.into();
                 self.effects.carry_out(CarriedWork { exchange, kind, server, bytes, desk, cancelled });
             }

@@ -110,7 +110,7 @@ async fn show_files(bus: &NatsBus, effects: &dyn FleetEffects, state: &FleetStat
     for some in offers.chunks(FETCHES) {
         let fetched = futures_util::future::try_join_all(some.iter().map(|(_, hash)| offer(bus, *hash))).await?;
         for ((name, _), offer) in some.iter().zip(fetched) {
-            effects.show(name.as_str(), offer);
+            effects.show(name, offer);
         }
     }
     Ok(())
@@ -121,14 +121,14 @@ async fn configured(bus: &NatsBus, state: &FleetState) -> Result<LoggedChange, B
     let mut change = LoggedChange { kept: Vec::new(), offers: BTreeMap::new(), since: OwnerEpoch(0) };
     for (name, server) in state.kept() {
         let definition = content(bus, server.planned.definition).await?;
-        change.kept.push(KeptStep::Keep { name: name.as_str().to_owned(), definition, on: server.on });
+        change.kept.push(KeptStep::Keep { name: name.to_string(), definition, on: server.on });
     }
     for (name, on) in state.switches() {
-        change.kept.push(KeptStep::Switch { name: name.as_str().to_owned(), on: Some(on) });
+        change.kept.push(KeptStep::Switch { name: name.to_string(), on: Some(on) });
     }
     for (name, server) in state.servers().iter().filter(|(_, server)| !server.from_file) {
         if let Some(hash) = server.offer.as_ref().and_then(|record| record.blobs.first()) {
-            change.offers.insert(name.as_str().to_owned(), offer(bus, *hash).await?);
+            change.offers.insert(name.to_string(), offer(bus, *hash).await?);
         }
     }
     Ok(change)

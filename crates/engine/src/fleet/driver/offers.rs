@@ -81,7 +81,7 @@ impl FleetDriver {
                 bus.append(&id, &entry, None).await
             };
             if let Err(error) = written.await {
-                tracing::warn!(server = name.as_str(), %error, "what it lists was not written; it is tried again");
+                tracing::warn!(server = %name, %error, "what it lists was not written; it is tried again");
             }
         });
     }

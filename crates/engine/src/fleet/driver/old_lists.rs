@@ -85,7 +85,7 @@ impl FleetDriver {
         self.lists.missing.retain(|name, _| servers.get(name).is_some_and(|server| server.offer.is_some()));
         let mut lost = self.lists.missing.iter().filter(|(_, since)| now.duration_since(**since) >= NOTHING_COMES);
         if let Some((name, _)) = lost.next().filter(|_| !self.members.is_in_doubt(now)) {
-            self.stuck(format!("what server \"{}\" lists can not be read from the bus", name.as_str()));
+            self.stuck(format!("what server \"{name}\" lists can not be read from the bus"));
         }
     }
 

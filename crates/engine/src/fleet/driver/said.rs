@@ -66,8 +66,8 @@ impl FleetDriver {
 
     /// Another replica heard it of a server that runs here. One that moved meanwhile is listed by who has it now.
     pub(super) fn said_elsewhere(&self, server: &FleetServerName, message: Bytes) {
-        if self.running.contains_key(server) {
-            self.effects.said(server.as_str(), message);
+        if let Some(name) = server.server().filter(|_| self.running.contains_key(server)) {
+            self.effects.said(name, message);
         }
     }
 

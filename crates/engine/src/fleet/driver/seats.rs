@@ -22,8 +22,8 @@ impl FleetDriver {
                 OwnershipCommand::Release { server, epoch } => {
                     self.append(FleetEntry::Own { server, epoch, replica: None });
                 }
-                OwnershipCommand::Start { server, .. } if !self.effects.can_run(server.as_str()) => {
-                    tracing::warn!(server = server.as_str(), "can not be run by this replica; it is left to another");
+                OwnershipCommand::Start { server, .. } if !self.effects.can_run(&server) => {
+                    tracing::warn!(%server, "can not be run by this replica; it is left to another");
                     let now = Instant::now();
                     let given_up = self.ownership.start_failed(&server, self.fold.state(), &self.members, now);
                     self.own(given_up);
@@ -32,18 +32,23 @@ impl FleetDriver {
                     self.own(released);
                 }
                 OwnershipCommand::Start { server, epoch } => {
-                    tracing::info!(server = server.as_str(), epoch = epoch.0, "is run by this replica");
+                    tracing::info!(%server, epoch = epoch.0, "is run by this replica");
                     self.running.insert(server, epoch);
                 }
                 OwnershipCommand::ListAll { server, epoch } => {
                     self.running.insert(server.clone(), epoch);
-                    self.effects.list_all(server.as_str());
+                    self.effects.list_all(&server);
                 }
                 OwnershipCommand::Retire(server) | OwnershipCommand::End(server) => {
                     if self.running.remove(&server).is_some() {
-                        tracing::info!(server = server.as_str(), "is not run by this replica any more");
+                        tracing::info!(%server, "is not run by this replica any more");
                     }
                     self.forget_offer(&server);
+                    if let FleetServerName::Watch(_) = server {
+                        // Whoever looks at it here sees the seat, and lets go. There may be two for that moment.
+                        let released = self.ownership.ended(&server, Instant::now());
+                        self.own(released);
+                    }
                 }
             }
         }

@@ -91,7 +91,7 @@ impl FleetDriver {
         steps.iter().find_map(|step| match step {
             RegistryStep::Put { server, from_file: false, .. } | RegistryStep::Keep { server, .. } => {
                 let known = self.fold.state().servers().get(&server.name)?;
-                known.from_file.then(|| server.name.as_str().to_owned())
+                known.from_file.then(|| server.name.to_string())
             }
             _ => None,
         })

@@ -37,7 +37,7 @@ const FRAMES: usize = 8192;
 pub(crate) fn config_hash(plan: &[PlacedServer]) -> BlobHash {
     let mut whole = Vec::new();
     for server in plan {
-        whole.extend_from_slice(server.name.as_str().as_bytes());
+        whole.extend_from_slice(server.name.written().as_bytes());
         whole.push(0);
         whole.extend_from_slice(&server.definition.0);
         // What says nothing of them has the hash of files before there were any.

@@ -137,7 +137,7 @@ impl FleetDriver {
         let state = self.fold.state();
         let owned = |replica: &ReplicaId| -> Vec<String> {
             let owned = state.servers().iter().filter(|(_, server)| server.owner.as_ref() == Some(replica));
-            owned.map(|(name, _)| name.as_str().to_owned()).collect()
+            owned.map(|(name, _)| name.to_string()).collect()
         };
         let mine = if self.members.connected_for(now).is_zero() || !self.outward.bus.is_connected() {
             ReplicaState::Isolated

@@ -124,7 +124,12 @@ mod tests {
 
         /// The servers that run, with where they come from.
         fn set(&self) -> Vec<(&str, bool)> {
-            self.0.state().servers().iter().map(|(name, server)| (name.as_str(), server.from_file)).collect()
+            self.0
+                .state()
+                .servers()
+                .iter()
+                .filter_map(|(name, server)| Some((name.server()?, server.from_file)))
+                .collect()
         }
     }
 
