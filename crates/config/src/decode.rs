@@ -4,7 +4,7 @@ mod access;
 mod audit;
 mod clash;
 mod clients;
-mod cluster;
+pub(crate) mod cluster;
 mod container;
 mod entry;
 mod itself;

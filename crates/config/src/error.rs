@@ -191,9 +191,6 @@ pub enum UnrunnablePart {
     /// A webhook where nobody can post.
     #[error("nobody can post to a webhook over stdio; use `tidings serve`, or remove the section")]
     WebhookOnStdio,
-    /// Something of the user's where several processes are one.
-    #[error("of watches, a cluster has webhooks alone yet; remove this section, or [cluster]")]
-    WatchInCluster,
     /// One client has one process.
     #[error("one client on stdio needs no cluster; use `tidings serve`, or remove the section")]
     ClusterOnStdio,

@@ -95,22 +95,6 @@ impl Config {
         self.places.get(key)
     }
 
-    /// The parts that this build does not run yet. A caller refuses them rather than let them be silently absent.
-    pub fn unsupported(&self) -> Vec<ConfigNotice> {
-        let mut notices = Vec::new();
-        let mut add = |key: String, part| {
-            let place = self.places.get(&key).cloned().unwrap_or_default();
-            notices.push(ConfigNotice { place, key, part });
-        };
-        if self.cluster.is_some() {
-            let is_watched = |watch: &&WatchConfig| !matches!(watch.source, WatchSource::Webhook(_));
-            for watch in self.watches.iter().filter(is_watched) {
-                add(key_path("watch", &watch.id), UnrunnablePart::WatchInCluster);
-            }
-        }
-        notices
-    }
-
     /// The parts that make no sense for one client on standard input and output.
     pub fn unsuited_to_stdio(&self) -> Vec<ConfigNotice> {
         let hooks = self.watches.iter().filter(|watch| matches!(watch.source, WatchSource::Webhook(_)));

@@ -16,6 +16,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::decode::cluster::labels;
 use crate::error::{ConfigFault, ConfigPlace};
 use crate::read::TableSection;
 use crate::read::forms::checked;
@@ -40,6 +41,8 @@ pub struct WatchConfig {
     pub quiet: Option<Duration>,
     /// How long an announcement may be put off, when not as in `[notifications]`.
     pub max_wait: Option<Duration>,
+    /// Labels that a replica of a cluster must have to look at it.
+    pub placement: Vec<String>,
 }
 
 impl WatchConfig {
@@ -47,7 +50,15 @@ impl WatchConfig {
     pub fn uri(&self) -> String {
         self.uri.clone().unwrap_or_else(|| format!("watch://{}", self.id))
     }
+
+    /// Whether one replica of a cluster looks at it for all. What is posted to one is there at all of them.
+    pub fn is_looked_at(&self) -> bool {
+        !matches!(self.source, WatchSource::Webhook(_))
+    }
 }
+
+/// The key that names labels of replicas, of those kinds that one replica looks at.
+const PLACEMENT: &str = "placement";
 
 /// The keys of a kind of watch.
 struct WatchKind {
@@ -141,13 +152,31 @@ fn one(mut section: TableSection<'_, '_>, id: &str) -> Option<WatchConfig> {
     let quiet = section.duration("quiet");
     let max_wait = section.duration("max_wait");
     section.not_below("max_wait", max_wait, "quiet", quiet);
+    let placement = labels(&mut section, PLACEMENT);
     section.finish();
-    Some(WatchConfig { id: id.to_owned(), source: source?, uri, name, description, mime_type, quiet, max_wait })
+    Some(WatchConfig {
+        id: id.to_owned(),
+        source: source?,
+        uri,
+        name,
+        description,
+        mime_type,
+        quiet,
+        max_wait,
+        placement,
+    })
 }
 
 /// The keys of all other kinds: they do not go with this one.
 fn foreign_keys(kind: &WatchKind) -> Vec<&'static str> {
-    KINDS.iter().flat_map(WatchKind::keys).filter(|key| kind.keys().all(|own| own != *key)).collect()
+    let mut keys = Vec::new();
+    for key in KINDS.iter().flat_map(WatchKind::keys).filter(|key| kind.keys().all(|own| own != *key)) {
+        // Several kinds may have it.
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
 }
 
 /// Absolute, as RFC 3986 has it.

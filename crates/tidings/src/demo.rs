@@ -69,6 +69,7 @@ impl Demo {
             mime_type: None,
             quiet: None,
             max_wait: None,
+            placement: Vec::new(),
         }
     }
 }

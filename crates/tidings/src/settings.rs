@@ -75,7 +75,7 @@ fn read_again(
         return Err(LoadFault::Untrusted { file: path.to_owned(), remedy: changed.remedy() });
     }
     let config = parse_to_run(path, content).map_err(LoadFault::Invalid)?;
-    let refused = [config.unsupported(), also(&config)].concat();
+    let refused = also(&config);
     if !refused.is_empty() {
         return Err(LoadFault::Unsupported(refused));
     }
@@ -203,7 +203,6 @@ pub(crate) fn load_to_run(cli: &Cli) -> Result<LoadedConfig, CommandFailure> {
     for warning in &loaded.config.warnings {
         tracing::warn!("{warning}");
     }
-    refuse(&loaded.config.unsupported())?;
     Ok(loaded)
 }
 

@@ -21,8 +21,8 @@ use serde_json::Value;
 use tidings_builtin::{LoginTools, NoticeServer, SearchService, SearchTables, SearchTools};
 use tidings_config::{Config, ExposeSetting};
 use tidings_engine::{
-    AccessPolicy, AuditTrail, Gateway, GatewayStart, Isolation, Journal, LimitDesk, Origin, Principal, SealKey,
-    ServerPlan, Settings, Source, TelemetrySink,
+    AccessPolicy, AuditTrail, FleetSettings, Gateway, GatewayStart, Isolation, Journal, LimitDesk, Origin, Principal,
+    SealKey, ServerPlan, Settings, Source, TelemetrySink,
 };
 use tidings_inventory::{ConfigLoader, RegistrySetup, ServerPlanner, ServerRegistry};
 use tidings_login::{Logins, PersonMoved, ServerReconnect};
@@ -178,7 +178,7 @@ pub(crate) fn prepare(
     let launcher = ProcessLauncher::new(helper);
     let connector = containers::connector(Arc::clone(&launcher), data).map_err(CommandFailure::failed)?;
     let projects = Arc::new(ProjectServers::new(cli, launcher));
-    let watches = Arc::new(watches::WatchWiring::new(hooks, config.cluster.is_some()));
+    let watches = Arc::new(watches::WatchWiring::new(hooks, &config));
     watches.apply(watches.prepare(&config)?);
     let entries = registry_tools::prepare(&config, &copies, data)?;
     let base = match file.as_ref().and_then(|(file, _)| std::path::absolute(file).ok()?.parent().map(Path::to_owned)) {
@@ -396,6 +396,7 @@ impl PreparedGateway {
         let telemetry = self.telemetry;
         // One client on stdio, or a command, has no replicas.
         let fleet = self.config.cluster.as_ref().filter(|_| self.joins).map(fleet_settings);
+        let fleet = fleet.map(|fleet| FleetSettings { watches: self.watches.seats(), ..fleet });
         let gateway = Gateway::start(GatewayStart {
             settings,
             plans,
@@ -408,6 +409,7 @@ impl PreparedGateway {
             telemetry,
             fleet,
         });
+        self.watches.attach(gateway.watch_seats());
         if let Some(decisions) = gateway.decisions() {
             let watches = Arc::clone(&self.watches);
             let joined = decisions.clone();
@@ -453,7 +455,7 @@ impl PreparedGateway {
 
 /// Whether all watches can be made, without making anything else.
 pub(crate) fn try_watches(config: &Config) -> Result<(), CommandFailure> {
-    watches::WatchWiring::new(HookTable::default(), config.cluster.is_some()).prepare(config).map(drop)
+    watches::WatchWiring::new(HookTable::default(), config).prepare(config).map(drop)
 }
 
 /// Whether the catalogue of servers that could be added can be read.

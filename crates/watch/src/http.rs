@@ -241,6 +241,10 @@ impl WatchedSource for HttpSource {
         })
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.note.said()
+    }
+
     fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let uri = self.about.uri();

@@ -18,6 +18,7 @@ mod pause;
 mod postgres;
 #[cfg(test)]
 mod probe;
+mod seated;
 mod source;
 mod task;
 mod webhook;
@@ -38,6 +39,7 @@ pub use kinds::{MadeSource, SourceFault, SourceInputs, WatchFinding, WatchVerdic
 use link::WatchLink;
 pub use observations::{Hash, SourceSignals, hash};
 use observations::{ObservationPlace, Observations, OwedUpdate};
+pub use seated::SeatedWatches;
 pub use source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
 use task::{RunningWatch, SourceTask};
 pub use webhook::{
@@ -140,15 +142,20 @@ struct WatchShared {
     sources: watch::Sender<Sources>,
     /// One replacement at a time.
     replacing: Lock<()>,
+    /// Whether it is asked by replicas: they are told what is wrong with its source, and what was seen.
+    is_for_replicas: bool,
 }
 
 impl WatchServer {
     /// A server of these sources. Nothing is watched until somebody asks.
     pub fn new(sources: Vec<(Arc<dyn WatchedSource>, Patience)>) -> Self {
-        let board = Arc::new(Observations::default());
-        let server = Self {
-            shared: Arc::new(WatchShared { board, sources: watch::Sender::default(), replacing: Lock::default() }),
-        };
+        Self::with(sources, false)
+    }
+
+    fn with(sources: Vec<(Arc<dyn WatchedSource>, Patience)>, is_for_replicas: bool) -> Self {
+        let (board, sources_now) = (Arc::new(Observations::default()), watch::Sender::default());
+        let shared = WatchShared { board, sources: sources_now, replacing: Lock::default(), is_for_replicas };
+        let server = Self { shared: Arc::new(shared) };
         server.replace(sources);
         server
     }
@@ -197,6 +204,12 @@ impl LocalServer for WatchServer {
     fn lists_details(&self) -> bool {
         true
     }
+
+    fn warning(&self) -> Option<String> {
+        let sources = self.shared.sources();
+        let warnings: Vec<String> = sources.iter().filter_map(|(watched, _)| watched.source.warning()).collect();
+        (!warnings.is_empty()).then(|| warnings.join("; "))
+    }
 }
 
 /// The source of a URI; the first that is configured wins.
@@ -218,6 +231,17 @@ impl WatchShared {
         let sources = self.sources();
         let lists = join_all(sources.iter().map(|(watched, _)| watched.list())).await;
         lists.into_iter().flatten().collect()
+    }
+
+    /// What is wrong with a source, for other replicas.
+    fn trouble(&self) -> Option<String> {
+        let sources = self.is_for_replicas.then(|| self.sources())?;
+        sources.iter().find_map(|(watched, _)| watched.source.trouble())
+    }
+
+    /// The hash of what was seen of a resource, for other replicas.
+    fn seen_for_replicas(&self, uri: &str) -> Option<Hash> {
+        self.is_for_replicas.then(|| self.board.seen(uri)).flatten()
     }
 
     async fn templates(&self) -> Vec<SourceEntry> {

@@ -19,6 +19,12 @@ use super::observations::OwedUpdate;
 use super::source::{SourceContent, SourceEntry, UnreadableReason};
 use super::{ListenAttention, WatchShared, mime};
 
+/// The member of `_meta` in which another replica is told what is wrong with a source.
+pub(super) const TROUBLE: &str = "tidings/trouble";
+
+/// The member of `_meta` in which another replica is told the hash of what was seen, where that is known.
+pub(super) const SEEN: &str = "tidings/seen";
+
 /// A link to the watched sources.
 pub(super) struct WatchLink {
     shared: Arc<WatchShared>,
@@ -78,7 +84,11 @@ impl WatchShared {
                     ListKind::Tools | ListKind::Prompts => Vec::new(),
                 };
                 // The modern revision requires both; 0, because what is listed can change at any moment.
-                Ok(json!({ kind.member(): Value::Array(items), "ttlMs": 0, "cacheScope": "public" }))
+                let mut result = json!({ kind.member(): Value::Array(items), "ttlMs": 0, "cacheScope": "public" });
+                if let Some(trouble) = self.trouble() {
+                    result["_meta"] = json!({ TROUBLE: trouble });
+                }
+                Ok(result)
             }
             Method::ResourcesRead => {
                 let uri = params["uri"].as_str().unwrap_or_default();
@@ -184,17 +194,24 @@ async fn next(mut listening: AcknowledgedListen) -> Option<(Vec<CallEvent>, Ackn
             return Some((vec![end], listening));
         }
     };
-    Some((announced(&listening.id, &dirty), listening))
+    Some((announced(&listening, &dirty), listening))
 }
 
-fn announced(id: &RawId, dirty: &OwedUpdate) -> Vec<CallEvent> {
+fn announced(listening: &AcknowledgedListen, dirty: &OwedUpdate) -> Vec<CallEvent> {
+    let id = &listening.id;
     let list = dirty.list.then(|| tagged(id, Topic::Resources.notification(), json!({})));
-    let updated = |uri: &Arc<str>| tagged(id, notifications::UPDATED, json!({ "uri": &**uri }));
+    let updated = |uri: &Arc<str>| {
+        let mut params = json!({ "uri": &**uri });
+        if let Some(seen) = listening.attention.shared.seen_for_replicas(uri) {
+            params["_meta"] = json!({ SEEN: blake3::Hash::from_bytes(seen).to_hex().as_str() });
+        }
+        tagged(id, notifications::UPDATED, params)
+    };
     list.into_iter().chain(dirty.uris.iter().map(updated)).collect()
 }
 
 fn tagged(listen: &RawId, method: &str, mut params: Value) -> CallEvent {
-    params["_meta"] = json!({ meta::SUBSCRIPTION_ID: id(listen) });
+    params["_meta"][meta::SUBSCRIPTION_ID] = id(listen);
     in_process::notice(method, Some(&params)).map_or_else(CallEvent::Failed, CallEvent::Message)
 }
 

@@ -16,9 +16,14 @@ impl PassingNote {
         differs
     }
 
+    /// What is to be said now.
+    pub(super) fn said(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+
     /// The configured description with the remark.
     pub(super) fn describe(&self, about: &AboutResource) -> Option<String> {
-        let remark = self.0.lock().clone();
+        let remark = self.said();
         match (about.description.clone(), remark) {
             (Some(text), Some(remark)) => Some(format!("{text} ({remark})")),
             (text, remark) => text.or(remark.map(|remark| format!("({remark})"))),

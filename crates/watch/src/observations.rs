@@ -153,6 +153,16 @@ impl Observations {
         lock(&self.state).by_uri.contains_key(uri)
     }
 
+    /// The hash of what was seen last of a URI that is followed.
+    pub(super) fn seen(&self, uri: &str) -> Option<Hash> {
+        lock(&self.state).by_uri.get(uri).and_then(|followed| followed.known)
+    }
+
+    /// The URIs that somebody follows, of those that are meant.
+    fn followed(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+        lock(&self.state).by_uri.keys().filter(|uri| is_meant(uri)).map(|uri| uri.to_string()).collect()
+    }
+
     pub(super) fn list_changed(&self) {
         lock(&self.state).announce_list();
     }
@@ -286,6 +296,20 @@ impl SourceSignals {
     /// Whether anybody follows it, so that a look is worth its cost.
     pub fn follows(&self, uri: &str) -> bool {
         self.observations.follows(uri)
+    }
+
+    /// What another server of watches has seen: known to it and different, or not known at all.
+    pub(super) fn heard(&self, uri: &str, seen: Option<Hash>, is_first: bool) {
+        match (seen.map(|seen| (seen != ABSENT).then_some(seen)), is_first) {
+            (Some(seen), true) => self.baseline(uri, seen),
+            (Some(seen), false) => self.observed(uri, seen),
+            (None, _) => self.changed(uri),
+        }
+    }
+
+    /// All URIs that somebody follows, of those that are meant.
+    pub(super) fn followed(&self, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+        self.observations.followed(is_meant)
     }
 }
 

@@ -240,6 +240,10 @@ impl WatchedSource for PostgresSource {
         })
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.note.said()
+    }
+
     fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let mut failures = 0;

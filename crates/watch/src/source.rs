@@ -28,6 +28,16 @@ pub trait WatchedSource: Send + Sync + 'static {
         Box::pin(std::future::ready(false))
     }
 
+    /// What keeps it from being had at this time, where that is known.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    /// What whoever runs the gateway should know of it beside its resources.
+    fn warning(&self) -> Option<String> {
+        None
+    }
+
     /// Takes the first look at URIs that will be followed from now on, with [`SourceSignals::baseline`].
     fn look<'a>(&'a self, _uris: &'a [String], _signals: &'a SourceSignals) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))

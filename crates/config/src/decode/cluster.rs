@@ -92,8 +92,8 @@ fn is_creds(text: &str) -> bool {
     is_token && part("SEED").is_some_and(is_seed)
 }
 
-/// `labels` of `[cluster]`, and `placement` of a server. Every beat carries those of its replica.
-pub(super) fn labels(section: &mut TableSection<'_, '_>, key: &'static str) -> Vec<String> {
+/// `labels` of `[cluster]`, and `placement` of a server or a watch. Every beat carries those of its replica.
+pub(crate) fn labels(section: &mut TableSection<'_, '_>, key: &'static str) -> Vec<String> {
     let mut labels = section.texts(key).unwrap_or_default();
     let is_label = |label: &String| {
         let fits = label.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | '/'));

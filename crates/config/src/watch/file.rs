@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 
-use super::{WatchKind, WatchSource};
+use super::{PLACEMENT, WatchKind, WatchSource};
 use crate::read::TableSection;
 
 pub(super) const KIND: WatchKind =
-    WatchKind { key: "file", required: &[], optional: &[], read, schema: FileKeys::json_schema };
+    WatchKind { key: "file", required: &[], optional: &[PLACEMENT], read, schema: FileKeys::json_schema };
 
 /// A file, a folder or a glob; one resource per file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub struct FileWatch {
 struct FileKeys {
     /// A file, a folder or a glob; one resource per file.
     file: Option<String>,
+    /// In a cluster: labels of which a replica must have all to look at it for all of them.
+    #[schemars(extend("default" = []))]
+    placement: Option<Vec<String>>,
 }
 
 fn read(section: &mut TableSection<'_, '_>) -> Option<WatchSource> {

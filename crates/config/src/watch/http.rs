@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 
-use super::{WatchKind, WatchSource};
+use super::{PLACEMENT, WatchKind, WatchSource};
 use crate::read::TableSection;
 use crate::read::forms::{header_objection, http_url};
 use crate::redact::without_secrets;
@@ -15,7 +15,7 @@ use crate::span::SpanSchema;
 pub(super) const KIND: WatchKind = WatchKind {
     key: "http",
     required: &[],
-    optional: &["every", "headers", "private"],
+    optional: &["every", "headers", "private", PLACEMENT],
     read,
     schema: HttpKeys::json_schema,
 };
@@ -48,6 +48,9 @@ struct HttpKeys {
     /// Whether the host's name may lead into a private network. An address, or localhost, may stand in the URL as it is.
     #[schemars(extend("default" = false))]
     private: Option<bool>,
+    /// In a cluster: labels of which a replica must have all to look at it for all of them.
+    #[schemars(extend("default" = []))]
+    placement: Option<Vec<String>>,
 }
 
 fn read(section: &mut TableSection<'_, '_>) -> Option<WatchSource> {

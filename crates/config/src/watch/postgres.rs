@@ -4,7 +4,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 
-use super::{WatchKind, WatchSource};
+use super::{PLACEMENT, WatchKind, WatchSource};
 use crate::error::ConfigFault;
 use crate::read::TableSection;
 use crate::redact::without_secrets;
@@ -12,7 +12,7 @@ use crate::redact::without_secrets;
 pub(super) const KIND: WatchKind = WatchKind {
     key: "postgres",
     required: &["query", "channel"],
-    optional: &[],
+    optional: &[PLACEMENT],
     read,
     schema: PostgresKeys::json_schema,
 };
@@ -37,6 +37,9 @@ struct PostgresKeys {
     query: Option<String>,
     /// The channel to LISTEN on.
     channel: Option<String>,
+    /// In a cluster: labels of which a replica must have all to look at it for all of them.
+    #[schemars(extend("default" = []))]
+    placement: Option<Vec<String>>,
 }
 
 fn read(section: &mut TableSection<'_, '_>) -> Option<WatchSource> {

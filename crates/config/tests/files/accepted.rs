@@ -94,14 +94,6 @@ fn a_url_may_be_said_to_speak_http_and_sse() {
     assert_eq!(config.servers[1].transport, TransportConfig::Http { url: "http://h/mcp".into(), headers: vec![] });
 }
 
-#[test]
-fn parts_that_do_not_run_yet_are_named_with_key_and_line() {
-    let config = toml(INTERFACE);
-    let shown: Vec<_> = config.unsupported().iter().map(|notice| notice.to_string()).collect();
-    assert_eq!(shown.len(), 3, "{shown:#?}");
-    assert!(shown.iter().all(|notice| notice.contains("of watches, a cluster has webhooks alone yet")), "{shown:#?}");
-}
-
 // identity 2
 #[test]
 fn people_come_in_by_tokens_that_end_and_by_their_providers() {
@@ -225,6 +217,7 @@ fn every_key_of_a_watch_is_read() {
         mime_type = "text/markdown"
         quiet = "250ms"
         max_wait = "1s"
+        placement = ["zone=b", "disk"]
         [watch.rows]
         postgres = "postgresql:///shop?host=/run/postgresql"
         query = "select 1"
@@ -243,6 +236,7 @@ fn every_key_of_a_watch_is_read() {
     let texts = [&docs.uri, &docs.name, &docs.description, &docs.mime_type].map(|text| text.as_deref().unwrap());
     assert_eq!(texts, ["docs://all", "Documents", "All of them.", "text/markdown"]);
     assert_eq!((docs.quiet, docs.max_wait), (Some(Duration::from_millis(250)), Some(Duration::from_secs(1))));
+    assert_eq!(docs.placement, ["disk", "zone=b"]);
     assert_eq!(config.watches[1].uri(), "watch://rows");
     let expected = WatchSource::Http(HttpWatch {
         url: "http://api.intranet/now".into(),
@@ -254,7 +248,6 @@ fn every_key_of_a_watch_is_read() {
     let pointer = Some("/repository/name".to_owned());
     let expected = WatchSource::Webhook(WebhookWatch { name: "ci".into(), secret: "hunter2".into(), pointer });
     assert_eq!(config.watches[3].source, expected);
-    assert!(config.unsupported().is_empty());
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
@@ -268,7 +261,7 @@ fn secrets_stay_out_of_debug_output() {
 fn an_empty_file_gives_the_defaults() {
     let config = toml("");
     assert_eq!(config.gateway, Config::default().gateway);
-    assert!(config.servers.is_empty() && config.auth.is_none() && config.unsupported().is_empty());
+    assert!(config.servers.is_empty() && config.auth.is_none());
 }
 
 #[test]
@@ -324,7 +317,6 @@ fn every_setting_of_a_server_is_read() {
     assert_eq!(server.poll_interval, Some(Duration::ZERO));
     assert!(server.tools.permits("read_file") && !server.tools.permits("read_all"));
     assert_eq!((server.approve, server.held), (ApprovalSetting::Changed, HeldSetting::Old));
-    assert_eq!(config.unsupported(), [], "everything that is accepted is run");
 }
 
 #[test]

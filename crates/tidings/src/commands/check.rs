@@ -19,11 +19,8 @@ pub(super) fn run(cli: &Cli, for_stdio: bool, as_json: bool) -> Result<(), Comma
     };
     let mut warnings: Vec<String> = loaded.config.warnings.iter().map(ToString::to_string).collect();
     warnings.extend(loaded.untrusted.as_ref().map(crate::trust::Untrusted::words));
-    let mut unsupported = loaded.config.unsupported();
-    if for_stdio {
-        unsupported.extend(loaded.config.unsuited_to_stdio());
-    }
-    let mut unsupported: Vec<String> = unsupported.iter().map(ToString::to_string).collect();
+    let unsuited = if for_stdio { loaded.config.unsuited_to_stdio() } else { Vec::new() };
+    let mut unsupported: Vec<String> = unsuited.iter().map(ToString::to_string).collect();
     if !for_stdio {
         unsupported.extend(access::fault(&loaded.config));
         warnings.extend(access::warnings(&loaded.config));

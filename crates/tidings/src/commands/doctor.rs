@@ -105,14 +105,6 @@ fn configuration(loaded: &settings::LoadedConfig) -> Vec<DoctorFinding> {
     }));
     let remedy = "see the line named";
     findings.extend(config.warnings.iter().map(|warning| DoctorFinding::note(ABOUT, warning.to_string(), remedy)));
-    let unsupported = config.unsupported();
-    findings.extend(unsupported.iter().map(|notice| {
-        DoctorFinding::problem(
-            ABOUT,
-            notice.to_string(),
-            "remove what is named, or disable the server with enabled = false",
-        )
-    }));
     if let Err(CommandFailure::Failed(fault)) = wiring::try_watches(config) {
         findings.push(DoctorFinding::problem(ABOUT, fault, "correct the key named"));
     }

@@ -68,6 +68,13 @@ impl ServerPlanner for EnginePlans {
     }
 
     fn watches(&self, config: &Config) -> Result<WatchServerPlan, WatchFault> {
+        if self.watches.are_seats_other(config) {
+            return Err(WatchFault(
+                "watches of files, databases and URLs are the same at all replicas of a cluster: change the file of every replica, and \
+                 restart them one after the other"
+                    .to_owned(),
+            ));
+        }
         let next = self.watches.prepare(config).map_err(|failure| WatchFault(failure.to_string()))?;
         let watches = Arc::clone(&self.watches);
         // Relaxed is enough: readings of the file, the only ones who look, are kept apart by a lock of the registry.

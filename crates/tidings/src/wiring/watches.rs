@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tidings_config::{Config, WatchConfig};
-use tidings_engine::{FleetDecisions, Patience};
+use tidings_engine::{FleetDecisions, FleetWatches, Patience, SeatedWatch};
 use tidings_store::HookTable;
 use tidings_sync::Lock;
 use tidings_watch::{
-    DeliveryKeeper, MadeSource, ReceivedDelivery, SharedHooks, SourceFault, SourceInputs, WatchServer, WebhookSet,
-    make_source,
+    DeliveryKeeper, MadeSource, ReceivedDelivery, SeatedWatches, SharedHooks, SourceFault, SourceInputs, WatchServer,
+    WebhookSet, make_source,
 };
 
 use crate::failure::CommandFailure;
@@ -22,6 +22,14 @@ pub(super) struct WatchWiring {
     kept: HookTable,
     /// What webhooks share with those of other replicas, where there may be some.
     replicas: Option<Arc<SharedHooks>>,
+    /// The watches that one replica looks at for all, as the first configuration has them; `None` without a cluster.
+    seated: Option<SeatedSet>,
+}
+
+/// What has a seat at one replica. The same for as long as the process lives.
+struct SeatedSet {
+    configs: Vec<WatchConfig>,
+    watches: Arc<SeatedWatches>,
 }
 
 /// A watch that was made of its configuration, with what made it: an equal configuration keeps it.
@@ -36,15 +44,40 @@ pub(super) struct NextWatches(Vec<MadeWatch>);
 
 impl WatchWiring {
     /// Watches nothing. What webhooks receive is kept in this table.
-    pub(super) fn new(kept: HookTable, is_replica: bool) -> Self {
-        let replicas = is_replica.then(Arc::default);
+    pub(super) fn new(kept: HookTable, config: &Config) -> Self {
+        let replicas = config.cluster.as_ref().map(|_| Arc::default());
+        let seated = config.cluster.as_ref().map(|_| SeatedSet { configs: looked_at(config), watches: Arc::default() });
         Self {
             server: WatchServer::new(Vec::new()),
             hooks: WebhookSet::default(),
             made: Lock::default(),
             kept,
             replicas,
+            seated,
         }
+    }
+
+    /// What one replica looks at for all, as the others are told of it.
+    pub(super) fn seats(&self) -> Vec<SeatedWatch> {
+        let seat = |watch: &WatchConfig| SeatedWatch {
+            id: watch.id.clone(),
+            // Without what is secret in it, and without what may differ.
+            definition: format!("{:?}", WatchConfig { placement: Vec::new(), ..watch.clone() }),
+            placement: watch.placement.clone(),
+        };
+        self.seated.iter().flat_map(|seated| &seated.configs).map(seat).collect()
+    }
+
+    /// From now on it is known which replica looks at what; `None` where this process is none.
+    pub(super) fn attach(&self, fleet: Option<FleetWatches>) {
+        if let Some(seated) = &self.seated {
+            seated.watches.attach(fleet);
+        }
+    }
+
+    /// Whether a configuration has other watches that one replica looks at for all than the one that was begun with.
+    pub(super) fn are_seats_other(&self, config: &Config) -> bool {
+        self.seated.as_ref().is_some_and(|seated| seated.configs != looked_at(config))
     }
 
     /// From now on what webhooks receive is the content at all replicas.
@@ -115,15 +148,27 @@ impl WatchWiring {
             replicas: self.replicas.clone(),
             before: before.map(|before| &before.made),
         };
-        let made = make_source(watch, &inputs).map_err(|fault| refused(config, watch, &fault))?;
+        let mut made = make_source(watch, &inputs).map_err(|fault| refused(config, watch, &fault))?;
+        if let Some(seated) = self.seated.as_ref().filter(|seated| seated.configs.contains(&paced_as_all(watch))) {
+            made.source = seated.watches.seat(&watch.id, made.source);
+        }
         Ok(MadeWatch { config: watch.clone(), made })
     }
 }
 
 /// Whether two watches differ in nothing but how long their changes are gathered.
 fn is_same(one: &WatchConfig, other: &WatchConfig) -> bool {
-    let paced = |watch: &WatchConfig| WatchConfig { quiet: None, max_wait: None, ..watch.clone() };
-    paced(one) == paced(other)
+    paced_as_all(one) == paced_as_all(other)
+}
+
+/// A watch without how long its changes are gathered.
+fn paced_as_all(watch: &WatchConfig) -> WatchConfig {
+    WatchConfig { quiet: None, max_wait: None, ..watch.clone() }
+}
+
+/// The watches that one replica of a cluster looks at for all.
+fn looked_at(config: &Config) -> Vec<WatchConfig> {
+    config.watches.iter().filter(|watch| watch.is_looked_at()).map(paced_as_all).collect()
 }
 
 /// What webhooks receive, in the store of the data directory.

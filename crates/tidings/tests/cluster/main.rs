@@ -12,6 +12,7 @@ mod logins;
 mod ownership;
 mod placement;
 mod registry;
+mod seated_watches;
 mod sessions;
 mod storm;
 mod watches;
