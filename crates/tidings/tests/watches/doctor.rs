@@ -184,3 +184,19 @@ async fn a_key_that_others_can_read_is_a_problem() {
             && diagnosis.findings.iter().any(|f| f["remedy"].as_str().is_some_and(|r| r.starts_with("chmod 600 ")))
     );
 }
+
+// cluster: watches
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_is_examined_where_a_replica_may_look_at_it() {
+    let watch = |labels: &str| {
+        format!(
+            "[cluster]\nnats = \"nats://127.0.0.1:9\"\nsecret = \"0123456789abcdef0123456789abcdef\"\nreplica = \"a\"\n{labels}\
+             [watch.one]\nfile = \"/nowhere/one.txt\"\nplacement = [\"disk\"]\n"
+        )
+    };
+    let elsewhere = Patient::new(&watch("")).see().await;
+    elsewhere.says("watch one", "note", "is looked at by replicas that have \"disk\"");
+    let here = Patient::new(&watch("labels = [\"disk\"]\n")).see().await;
+    let found = here.about("watch one")["what"].as_str().unwrap_or_default().to_owned();
+    assert!(!found.contains("replicas"), "{found}");
+}
