@@ -53,6 +53,7 @@ pub(crate) fn run(
     let model = install_model(children, peers, &home, &STATIC)?;
     let transformer = install_model(children, peers, &home, &TRANSFORMER)?;
     compare_tokens(children, workspace, peers, &home, &model)?;
+    compare_vectors(children, workspace, peers, &transformer)?;
     for (label, model) in
         [("words", None), ("words and a static model", Some(&model)), ("words and a transformer", Some(&transformer))]
     {
@@ -143,6 +144,14 @@ fn compare_tokens(
     let compare =
         Invocation::new(python).arg(workspace.conformance_file("tokens.py")).arg(workspace.built_example("tokens"));
     children.run(&compare.arg(model).arg(workspace.crates().join("search/relevance")))
+}
+
+/// The vectors of a few texts, compared with those that the correction of the transformer was made with.
+fn compare_vectors(children: &Children, workspace: &Workspace, peers: &Peers, model: &Path) -> Result<(), Failure> {
+    children.run(&workspace.cargo(["build", "--quiet", "-p", "tidings-search", "--example", "vectors"]))?;
+    let compare = Invocation::new(peers.python()).arg(workspace.conformance_file("vectors.py"));
+    let compare = compare.arg(workspace.built_example("vectors")).arg(model);
+    children.run(&compare.arg(workspace.crates().join("search/relevance/correction/reference.jsonl")))
 }
 
 fn configuration(

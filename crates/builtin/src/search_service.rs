@@ -125,6 +125,7 @@ impl SearchControl for SearchService {
                 "layers": facts.layers,
                 "waiting": count.waiting,
                 "tokenizer": facts.tokenizer,
+                "corrected": facts.corrected,
                 "bytes": facts.bytes,
                 "approximations": facts.approximations,
             });

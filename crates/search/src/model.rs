@@ -5,6 +5,7 @@
 //! Static models are used as Model2Vec and WordLlama publish them; `docs/adr/0029-static-embeddings.md` says why they are read by
 //! code of our own.
 
+mod correction;
 mod encoder;
 mod files;
 mod matrix;
@@ -50,6 +51,8 @@ pub struct ModelFacts {
     pub layers: usize,
     /// How it cuts text into tokens: `BPE`, `WordPiece` or `Unigram`.
     pub tokenizer: &'static str,
+    /// Whether weights were corrected that this program knows a correction of.
+    pub corrected: bool,
     /// What in its files is followed only nearly, for people.
     pub approximations: Vec<String>,
     /// How much memory it takes.
@@ -119,6 +122,7 @@ impl StaticModel {
             dimensions: self.table.dimensions(),
             layers: 0,
             tokenizer: self.tokenizer.kind(),
+            corrected: false,
             approximations: self.tokenizer.approximations().to_vec(),
             bytes: self.table.bytes() + self.tokenizer.bytes(),
         }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::matrix::{Layer, Multiplier, vector};
+use super::correction::ModelCorrection;
+use super::matrix::{Layer, Multiplier, WeightSource, vector};
 use super::tensors::TensorFile;
 use super::tokenizer::Tokenizer;
 use super::weights::{self, TokenTable};
@@ -37,6 +38,8 @@ pub struct TextEncoder {
     heads: usize,
     /// Whether the mark at the beginning stands for the text; otherwise, and where nothing says so, all tokens do.
     pooling: Option<bool>,
+    /// Whether its weights were corrected for finding tools.
+    corrected: bool,
     gelu: Gelu,
     /// One thread that all multiplications run on. Without it the library would use one per processor, for steps so small
     /// that handing them over costs more than it saves.
@@ -110,17 +113,22 @@ impl TextEncoder {
         let thread = thread.build().map_err(|error| error.to_string())?;
         let places = places(&mut file, &prefix, width)?;
         let norm = Norm::read(&mut file, &format!("{prefix}embeddings.LayerNorm"), width)?;
+        let correction = ModelCorrection::of(&mut file, &prefix)?;
         let mut layers = Vec::new();
         loop {
-            let name = format!("{prefix}encoder.layer.{}.", layers.len());
-            if file.find(&format!("{name}attention.self.query.weight"))?.is_none() {
+            let name = format!("encoder.layer.{}.", layers.len());
+            if file.find(&format!("{prefix}{name}attention.self.query.weight"))?.is_none() {
                 break;
             }
             if layers.len() == MAX_LAYERS {
                 return Err(format!("it has more than {MAX_LAYERS} layers"));
             }
             // Preparing a matrix is shared among threads, too.
-            layers.push(thread.install(|| Block::read(&mut file, &by, &name, width))?);
+            layers.push(thread.install(|| {
+                let correction = correction.as_ref();
+                let mut weights = WeightSource { file: &mut file, by: &by, prefix: &prefix, correction };
+                Block::read(&mut weights, &name, width)
+            })?);
         }
         if layers.is_empty() {
             return Err("it has no layers".into());
@@ -128,7 +136,8 @@ impl TextEncoder {
         let pooling = settings.first_stands_for_all;
         let directory = directory.to_owned();
         let gelu = Gelu::new();
-        Ok(Self { tokenizer, directory, marks, words, places, norm, layers, heads, pooling, gelu, thread })
+        let corrected = correction.is_some();
+        Ok(Self { tokenizer, directory, marks, words, places, norm, layers, heads, pooling, corrected, gelu, thread })
     }
 
     /// What is told of the model that is loaded, for people to see.
@@ -146,6 +155,7 @@ impl TextEncoder {
             dimensions: self.words.dimensions(),
             layers: self.layers.len(),
             tokenizer: self.tokenizer.kind(),
+            corrected: self.corrected,
             approximations,
             bytes: self.words.bytes() + self.places.len() * 4 + layers + self.tokenizer.bytes(),
         }
@@ -275,17 +285,19 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 impl Block {
-    fn read(file: &mut TensorFile, by: &Multiplier, name: &str, width: usize) -> Result<Self, String> {
+    fn read(weights: &mut WeightSource<'_>, name: &str, width: usize) -> Result<Self, String> {
         let own = |part: &str| format!("{name}{part}");
+        let prefix = weights.prefix;
+        let prefixed = |part: &str| format!("{prefix}{name}{part}");
         let asked = ["query", "key", "value"].map(|part| own(&format!("attention.self.{part}")));
-        let wide = Layer::read(file, by, &[own("intermediate.dense")], width)?;
+        let wide = Layer::read(weights, &[own("intermediate.dense")], width)?;
         let block = Self {
-            attention: Layer::read(file, by, &asked, width)?,
-            attention_output: Layer::read(file, by, &[own("attention.output.dense")], width)?,
-            attention_norm: Norm::read(file, &own("attention.output.LayerNorm"), width)?,
-            narrow: Layer::read(file, by, &[own("output.dense")], wide.outputs())?,
+            attention: Layer::read(weights, &asked, width)?,
+            attention_output: Layer::read(weights, &[own("attention.output.dense")], width)?,
+            attention_norm: Norm::read(weights.file, &prefixed("attention.output.LayerNorm"), width)?,
+            narrow: Layer::read(weights, &[own("output.dense")], wide.outputs())?,
             wide,
-            norm: Norm::read(file, &own("output.LayerNorm"), width)?,
+            norm: Norm::read(weights.file, &prefixed("output.LayerNorm"), width)?,
         };
         let right = block.attention.outputs() == 3 * width
             && [&block.attention_output, &block.narrow].iter().all(|layer| layer.outputs() == width);

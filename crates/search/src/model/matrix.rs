@@ -4,6 +4,7 @@ use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions, PackedBMatrix
 use rten_tensor::prelude::*;
 use rten_tensor::{NdTensor, NdTensorView};
 
+use super::correction::ModelCorrection;
 use super::tensors::TensorFile;
 
 /// What zero is in an unsigned byte.
@@ -11,6 +12,16 @@ const ZERO: u8 = 128;
 
 /// Multiplies with the best instructions that the processor has.
 pub(super) type Multiplier = GemmExecutor<u8, i8, i32>;
+
+/// Where the weights of steps come from.
+pub(super) struct WeightSource<'a> {
+    pub(super) file: &'a mut TensorFile,
+    pub(super) by: &'a Multiplier,
+    /// What stands before the names of tensors.
+    pub(super) prefix: &'a str,
+    /// What is added to them.
+    pub(super) correction: Option<&'a ModelCorrection>,
+}
 
 /// The weights of one step, with what is added after them.
 pub(super) struct Layer {
@@ -24,15 +35,14 @@ pub(super) struct Layer {
 impl Layer {
     /// Reads `NAME.weight` and `NAME.bias`. Several names are put one below the other: what has the same input is multiplied
     /// at once.
-    pub(super) fn read(
-        file: &mut TensorFile,
-        by: &Multiplier,
-        names: &[String],
-        inputs: usize,
-    ) -> Result<Self, String> {
+    pub(super) fn read(weights: &mut WeightSource<'_>, names: &[String], inputs: usize) -> Result<Self, String> {
+        let WeightSource { file, by, prefix, correction } = weights;
         let (mut numbers, mut scales, mut bias) = (Vec::new(), Vec::new(), Vec::new());
         let largest = largest_weight(by.may_saturate());
+        let mut exact = vec![0.0; inputs];
         for name in names {
+            let factors = correction.and_then(|correction| correction.factors(name));
+            let name = format!("{prefix}{name}");
             let weight = format!("{name}.weight");
             let place = file.find(&weight)?.ok_or_else(|| format!("it has no `{weight}`"))?;
             if place.shape.len() != 2 || place.shape[1] != inputs || inputs == 0 {
@@ -41,7 +51,17 @@ impl Layer {
             if place.shape[0] == 0 {
                 return Err(format!("`{weight}` gives no numbers"));
             }
+            let mut at = 0;
             file.rows(&place, inputs, |row| {
+                let row = match factors {
+                    Some(factors) => {
+                        exact.copy_from_slice(row);
+                        factors.add_to(at, &mut exact);
+                        exact.as_slice()
+                    }
+                    None => row,
+                };
+                at += 1;
                 let most = row.iter().fold(0.0_f64, |most, number| most.max(number.abs()));
                 if row.iter().any(|number| !number.is_finite()) {
                     return Err(format!("`{weight}` has numbers that are none"));
@@ -137,7 +157,9 @@ mod tests {
         let path = directory.join("model.safetensors");
         std::fs::write(&path, file).unwrap();
         let by = Multiplier::default();
-        let layer = Layer::read(&mut TensorFile::open(&path).unwrap(), &by, &["step".to_owned()], INPUTS).unwrap();
+        let mut file = TensorFile::open(&path).unwrap();
+        let mut weights = WeightSource { file: &mut file, by: &by, prefix: "", correction: None };
+        let layer = Layer::read(&mut weights, &["step".to_owned()], INPUTS).unwrap();
         // Every product is as large as there can be, and all have one sign.
         let output = layer.apply(&by, &vec![3.0; INPUTS]).unwrap();
         assert!((output[0] - 192.0).abs() < 2.0 && (output[1] + 191.5).abs() < 2.0, "{output:?}");

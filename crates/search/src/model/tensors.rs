@@ -4,7 +4,7 @@
 //! `unsafe`, which this project does without.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek as _, SeekFrom};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde_json::Value;
@@ -113,9 +113,14 @@ impl TensorPlace {
     }
 }
 
+/// A file on disk, or one that is part of this program.
+trait TensorSource: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> TensorSource for T {}
+
 /// A file whose header was read.
 pub(super) struct TensorFile {
-    file: BufReader<File>,
+    file: BufReader<Box<dyn TensorSource>>,
     header: Value,
     /// Offsets of tensors count from the end of the header.
     data: u64,
@@ -127,7 +132,17 @@ impl TensorFile {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let size = file.metadata().map_err(|error| error.to_string())?.len();
-        let mut file = BufReader::with_capacity(1 << 16, file);
+        Self::read(Box::new(file), size)
+    }
+
+    /// A file that is part of this program.
+    pub(super) fn of_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Self, String> {
+        let size = bytes.as_ref().len() as u64;
+        Self::read(Box::new(Cursor::new(bytes)), size)
+    }
+
+    fn read(source: Box<dyn TensorSource>, size: u64) -> Result<Self, String> {
+        let mut file = BufReader::with_capacity(1 << 16, source);
         let mut length = [0; 8];
         file.read_exact(&mut length).map_err(|error| cut_off(&error))?;
         let length = u64::from_le_bytes(length);
@@ -143,6 +158,18 @@ impl TensorFile {
     /// Where a tensor is, if the file has it.
     pub(super) fn find(&self, name: &str) -> Result<Option<TensorPlace>, String> {
         TensorPlace::find(&self.header, name, self.held)
+    }
+
+    /// What the file's maker noted under a name.
+    pub(super) fn note(&self, name: &str) -> Result<String, String> {
+        let note = self.header["__metadata__"][name].as_str().map(str::to_owned);
+        note.ok_or_else(|| format!("it does not say its `{name}`"))
+    }
+
+    /// The tensors whose names end so, without that end.
+    pub(super) fn names_ending(&self, end: &str) -> Vec<String> {
+        let names = self.header.as_object().into_iter().flatten().map(|(name, _)| name);
+        names.filter_map(|name| name.strip_suffix(end)).map(str::to_owned).collect()
     }
 
     /// All numbers of a tensor, `width` at a time.

@@ -77,6 +77,9 @@ fn words(described: &Value) -> String {
                 .map_or(String::new(), |layers| format!("{layers} layers, ")),
             text(&model["tokenizer"])
         ));
+        if model["corrected"] == true {
+            out.push_str("  its weights are corrected for finding tools\n");
+        }
         for approximation in model["approximations"].as_array().into_iter().flatten() {
             out.push_str(&format!("  nearly: {}\n", text(approximation)));
         }
