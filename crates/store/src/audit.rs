@@ -82,7 +82,7 @@ impl AuditLog {
             shared: Arc::clone(&shared),
             lanes: Arc::clone(&lanes),
             taken: Vec::new(),
-            batch: AuditBatch::default(),
+            batch: AuditBatch::new(sinks.are_some()),
             numbers: Default::default(),
             written: Vec::new(),
             limits,
@@ -304,7 +304,7 @@ impl<M: Default> AuditWriter<M> {
     /// Gives back the memory that a rush needed.
     fn shrink(&mut self) {
         self.lanes.shrink(&mut self.taken);
-        self.batch = AuditBatch::default();
+        self.batch = AuditBatch::new(self.sinks.settings.are_some());
         self.numbers = Vec::new();
         self.written = Vec::new();
     }
@@ -378,7 +378,7 @@ impl<M: Default> AuditWriter<M> {
             return;
         }
         // Whoever reads the lines of a sink can go along the chain with them alone.
-        match storage.append(batch, &mut self.written, self.sinks.are_some(), &self.limits, now) {
+        match storage.append(batch, &mut self.written, self.sinks.settings.are_some(), &self.limits, now) {
             Ok(appended) => {
                 self.sinks.write(&self.written);
                 self.shared.progress.send_replace(AuditProgress::Open(appended.last));

@@ -20,8 +20,15 @@ pub struct SinkSettings {
     pub syslog: Option<PathBuf>,
 }
 
+impl SinkSettings {
+    /// Whether there is one.
+    pub(crate) fn are_some(&self) -> bool {
+        self.file.is_some() || self.syslog.is_some()
+    }
+}
+
 pub(crate) struct AuditSinks {
-    settings: SinkSettings,
+    pub(crate) settings: SinkSettings,
     socket: Option<UnixDatagram>,
     /// What failed last, so that it is said once.
     failing: [bool; 2],
@@ -30,11 +37,6 @@ pub(crate) struct AuditSinks {
 impl AuditSinks {
     pub(crate) fn new(settings: SinkSettings) -> Self {
         Self { settings, socket: None, failing: [false; 2] }
-    }
-
-    /// Whether there is one.
-    pub(crate) fn are_some(&self) -> bool {
-        self.settings.file.is_some() || self.settings.syslog.is_some()
     }
 
     /// Writes lines. A sink that fails is reported once, and tried again with the next lines: the store has them all.

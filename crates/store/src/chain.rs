@@ -331,7 +331,7 @@ impl<'a> ChainLink<'a> {
                 line = newline.map_or(end, |newline| newline + 1);
             }
             let link = Self { first: rest.first, count, text: &rest.text[..end] };
-            rest.first += count;
+            rest.first = rest.first.saturating_add(count);
             rest.text = rest.text.get(end + 1..).unwrap_or_default();
             Some(link)
         })
@@ -350,7 +350,7 @@ impl<'a> ChainLink<'a> {
     /// Each line with the number that it is kept under. In the compact form only the first record says its number.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
         let lines = (!is_compact(self.text)).then(|| self.text.split(|byte| *byte == b'\n'));
-        (self.first..).zip(lines.into_iter().flatten())
+        (self.first..=u64::MAX).zip(lines.into_iter().flatten())
     }
 
     /// What its first record says.

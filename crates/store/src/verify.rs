@@ -118,7 +118,12 @@ fn verify_database(database: &Database, given: &[Checkpoint], key: Option<&str>)
         Ok(blocks) => {
             for block in blocks.range(0..)? {
                 let (first, block) = block?;
-                for link in ChainLink::of_row(first.value(), block.value().2) {
+                let (newest, count, row) = block.value();
+                let links: Vec<ChainLink<'_>> = ChainLink::of_row(first.value(), row).collect();
+                if let Some(fault) = audit::row_fault(newest, count, row, &links) {
+                    audit.fault(format!("the row of record {} {fault}", first.value()));
+                }
+                for link in links {
                     // Before the checkpoint itself is taken: it names the end of the link before it.
                     let before = audit.at;
                     audit.take(&link);
@@ -318,16 +323,15 @@ impl ChainWalk {
             return;
         }
         let before = self.at;
+        let is_next = before.last.checked_add(1) == Some(seq);
         match head {
             None => self.fault(format!("record {seq} was altered or moved")),
             Some(_) if prev == Some(before.hash) => {}
-            Some(_) if seq == before.last + 1 && before.last == from.seq => {
-                self.fault(format!("record {seq} was altered"))
-            }
-            Some(_) if seq == before.last + 1 && before.first == before.last => {
+            Some(_) if is_next && before.last == from.seq => self.fault(format!("record {seq} was altered")),
+            Some(_) if is_next && before.first == before.last => {
                 self.fault(format!("record {} or {seq} was altered", before.last))
             }
-            Some(_) if seq == before.last + 1 => self.fault(format!("{before}, or {seq}, was altered")),
+            Some(_) if is_next => self.fault(format!("{before}, or {seq}, was altered")),
             Some(_) => {
                 self.fault(format!("records {} to {} are missing, or {before} was altered", before.last + 1, seq - 1))
             }

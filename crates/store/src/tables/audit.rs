@@ -26,10 +26,10 @@ pub(crate) const LOG: &str = "audit";
 pub(crate) const CHAIN: ChainedLog = ChainedLog { name: LOG, is_chained_from_the_first: true, content };
 /// Above this the records of one row are enough. A reader loads whole rows. The last record and the row's own head must fit below 32 KiB: the
 /// database rounds the size of a long row up to a power of two.
-const BLOCK: usize = 30 << 10;
+pub(crate) const BLOCK: usize = 30 << 10;
 /// So many are enough, too, however short they are: `verify` can say of altered records only which row they stand in. And no row is more than this
 /// part of what is kept, since whole rows are removed.
-const BLOCK_RECORDS: u64 = 1_000;
+pub(crate) const BLOCK_RECORDS: u64 = 1_000;
 const BLOCK_PART: u64 = 8;
 /// What a process that has no store keeps in memory.
 const MEMORY_RECORDS: u64 = 10_000;
@@ -324,6 +324,16 @@ fn last_time(block: &[u8]) -> Option<u64> {
     }
 }
 
+/// What is wrong with a row, whatever its hash says: readers find their way by what stands beside the records.
+pub(crate) fn row_fault(newest: u64, count: u64, block: &[u8], links: &[ChainLink<'_>]) -> Option<&'static str> {
+    if links.is_empty() {
+        return Some("has nothing that can be read");
+    }
+    let is_count = links.iter().map(|link| link.count).fold(0, u64::saturating_add) == count;
+    let is_time = last_time(block).is_none_or(|last| newest >= last);
+    (!is_count || !is_time).then_some("is not described as it is: its number of records, or its time, was altered")
+}
+
 /// A record of a block, which is turned into a line once it is wanted.
 enum BlockRecord<'a> {
     Line(u64, &'a [u8]),
@@ -335,7 +345,8 @@ enum BlockRecord<'a> {
 fn records_of(first: u64, block: &[u8]) -> impl Iterator<Item = BlockRecord<'_>> {
     let lines = if is_compact(block) { &[] } else { block };
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let lines = (first..).zip(lines).map(|(seq, line)| BlockRecord::Line(seq, line));
+    // Numbers that somebody made up may be any.
+    let lines = (first..=u64::MAX).zip(lines).map(|(seq, line)| BlockRecord::Line(seq, line));
     let mut prev = CompactHead::read(block).map(|head| head.prev);
     let compact = if is_compact(block) { block } else { &[] };
     let compact = compact_block::records(first, compact).map(move |record| BlockRecord::Compact(record, prev.take()));

@@ -308,3 +308,46 @@ async fn calls_that_do_not_fit_are_counted_and_those_after_them_are_about_what_t
     drop((log, queue));
     assert!(proof(&directory, &[]).holds());
 }
+
+// trust (records): what stands beside the records and is in no hash leads readers past none of them
+#[tokio::test]
+async fn a_row_without_records_and_one_that_is_described_as_another_are_found() {
+    type Row = (u64, u64, u64, Vec<u8>);
+    let of_nothing: fn(&mut Vec<Row>) = |rows| rows.push((5, rows[0].1, 1, vec![1]));
+    let empty: fn(&mut Vec<Row>) = |rows| rows.push((5, rows[0].1, 1, Vec::new()));
+    let older: fn(&mut Vec<Row>) = |rows| rows[0].1 = 0;
+    let longer: fn(&mut Vec<Row>) = |rows| rows[0].2 += 1;
+    let beyond: fn(&mut Vec<Row>) = |rows| {
+        let row = rows[0].clone();
+        rows.push((u64::MAX, row.1, row.2, row.3));
+    };
+    for (what, change) in
+        [("of nothing", of_nothing), ("empty", empty), ("older", older), ("longer", longer), ("beyond", beyond)]
+    {
+        let directory = TempDir::new();
+        record_calls(&directory, limits(), SinkSettings::default(), 40).await;
+        assert!(proof(&directory, &[]).holds());
+        attack(&directory, |database| {
+            let write = database.begin_write().expect("a transaction");
+            {
+                let mut blocks = write.open_table(AUDIT).expect("the table");
+                let mut all: Vec<Row> = Vec::new();
+                for row in blocks.iter().expect("a read") {
+                    let (first, block) = row.expect("a row");
+                    let (time, count, row) = block.value();
+                    all.push((first.value(), time, count, row.to_vec()));
+                }
+                change(&mut all);
+                for (first, time, count, row) in all {
+                    blocks.insert(first, (time, count, &row[..])).expect("a write");
+                }
+            }
+            write.commit().expect("a commit");
+        });
+        assert!(!proof(&directory, &[]).holds(), "{what}");
+        // It is read without a fault of the reader, whatever it says.
+        let store = Store::open(directory.path(), Duration::from_secs(5));
+        let query = ChangeQuery { from: QueryStart::Newest, limit: usize::MAX, max_bytes: usize::MAX };
+        assert!(AuditLog::look(&store, query).is_ok(), "{what}");
+    }
+}
