@@ -60,9 +60,6 @@ impl Server {
     pub(crate) fn call_answered(&self) {
         // Pairs with the `Acquire` of `ask` and `begin_look`: who sees the count also sees what the call left behind.
         self.lists.answered.fetch_add(1, Ordering::Release);
-        if self.is_elsewhere() {
-            self.direct.answered.notify_one();
-        }
     }
 
     pub(crate) fn mark_due(&self, due: DueRefresh) {
@@ -127,9 +124,7 @@ impl Server {
 
     /// Whether another replica runs it, and calls that this one sent itself may have changed a list of it.
     fn was_called_past_owner(&self, kind: ListKind) -> bool {
-        self.is_elsewhere()
-            && self.direct.link().is_some()
-            && self.direct.is_behind(kind, self.lists.answered.load(Ordering::Acquire))
+        self.is_elsewhere() && self.direct.is_behind(kind, self.direct.calls_answered())
     }
 
     /// A client names something of this server that it has not listed.
@@ -177,7 +172,7 @@ impl ListDiscovery {
     pub(crate) async fn list_at_owner(&self, server: &Server, kind: ListKind) {
         let Some(fleet) = &self.runtime.fleet else { return };
         // As if it had changed by this call, which its owner knows nothing of.
-        server.call_answered();
+        server.direct.call_answered();
         self.ask_owner(server, kind, fleet).await;
     }
 
@@ -185,7 +180,7 @@ impl ListDiscovery {
     /// lists, and who made them may ask for these now.
     async fn ask_owner(&self, server: &Server, kind: ListKind, fleet: &FleetDesk) {
         let _one_at_a_time = server.direct.asking.lock().await;
-        let answered = server.lists.answered.load(Ordering::Acquire);
+        let answered = server.direct.calls_answered();
         let Some(live) = server.live().filter(|_| server.direct.is_behind(kind, answered)) else { return };
         // Before the request, which comes after it: the owner then lists for it what it would list for a client of its own.
         fleet.tell_owner(&server.plan.name, Bytes::new());

@@ -177,11 +177,8 @@ fn is_callable(hello: &ServerHello) -> bool {
 /// Tells the owner, soon after each call that was answered and not for each of many, that its lists may be others now.
 async fn tell_owner(server: &Server, fleet: &FleetDesk) {
     loop {
-        server.direct.answered.notified().await;
-        // Calls that went by way of the owner were counted there.
-        if server.direct_link().is_some() {
-            fleet.tell_owner(&server.plan.name, Bytes::new());
-        }
+        server.direct.news.notified().await;
+        fleet.tell_owner(&server.plan.name, Bytes::new());
         tokio::time::sleep(WORDS_APART).await;
     }
 }

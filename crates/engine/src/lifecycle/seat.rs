@@ -61,6 +61,8 @@ impl ServerLifecycle {
     /// Gives up the links that there are, and begins again with nothing assumed.
     pub(super) async fn move_now(&self, server: &Arc<Server>) {
         tracing::info!(server = %server.plan.name, "moves to another replica, or from one");
+        // Before the link is taken away: a call that finds none asks the machine whether the next one is worth waiting for.
+        server.health().tell(LinkEvent::RestartAsked);
         if server.is_elsewhere() {
             // What is under way at the former owner ends by itself, or with it.
             if let Some(live) = server.live() {
@@ -72,6 +74,7 @@ impl ServerLifecycle {
         }
         server.links.forget_companion();
         forget_commands(server);
+        // Whatever the end of the links has told it meanwhile.
         server.health().tell(LinkEvent::RestartAsked);
         connect_due(server).await;
     }

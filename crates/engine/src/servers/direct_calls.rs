@@ -18,9 +18,11 @@ pub(crate) struct DirectCalls {
     pub(crate) given_up: Notify,
     /// Rings when something else is known of what the server is, or of who runs it.
     pub(crate) offered: Notify,
-    /// Rings when calls were answered that may have changed a list.
-    pub(crate) answered: Notify,
-    /// How many of the server's answered calls each list that is shown here is known to be newer than.
+    /// How many calls that left from here were answered and may have changed a list, and a bell for whoever tells the owner of them. Counted by the
+    /// link that a call went over: it may be given up by the time it is answered.
+    answered: AtomicU64,
+    pub(crate) news: Notify,
+    /// How many of them each list that is shown here is known to be newer than.
     listed_after: [AtomicU64; 4],
     /// One asks the owner for lists at a time; whoever waits has the answer too.
     pub(crate) asking: tokio::sync::Mutex<()>,
@@ -53,6 +55,18 @@ impl DirectCalls {
         if self.link.write().unwrap_or_else(PoisonError::into_inner).take().is_some() {
             self.given_up.notify_one();
         }
+    }
+
+    /// A call that left from here was answered, and may have changed a list.
+    pub(crate) fn call_answered(&self) {
+        // Pairs with the `Acquire` of whoever asks for a list: who sees the count also sees what the call left behind.
+        self.answered.fetch_add(1, Ordering::Release);
+        self.news.notify_one();
+    }
+
+    /// How many such calls there were.
+    pub(crate) fn calls_answered(&self) -> u64 {
+        self.answered.load(Ordering::Acquire)
     }
 
     /// Whether a list may lack what some of so many answered calls changed.

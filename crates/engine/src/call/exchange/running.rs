@@ -177,7 +177,12 @@ impl Exchange {
         }
         // Only these may have changed a list; reading a resource or a prompt does not.
         if matches!(self.method, Method::ToolsCall | Method::Other) {
-            calling.routed.server.call_answered();
+            let server = &calling.routed.server;
+            server.call_answered();
+            // The replica that runs it knows of calls that came by way of it.
+            if server.leads_past_owner(&calling.live.watch) {
+                server.direct.call_answered();
+            }
         }
         if self.method == Method::ResourcesRead {
             self.router.subscriptions.resource_read(
