@@ -257,6 +257,11 @@ impl GrantKeeper {
         self.phase == GrantPhase::Renewing { attempt }
     }
 
+    /// Whether the claim of this number is still wanted: what another process wrote has not overtaken it.
+    pub fn is_claiming(&self, attempt: u64) -> bool {
+        matches!(self.phase, GrantPhase::Claiming { attempt: claiming, .. } if claiming == attempt)
+    }
+
     /// Whether what was renewed could not be saved: a restart would lose it.
     pub fn is_unsaved(&self) -> bool {
         self.save_again.is_some()

@@ -312,7 +312,7 @@ impl Keeper {
             if self.is_shared() {
                 state.wants_login_written(&record);
             }
-            state.record = Some(record);
+            state.record = Some(record.clone());
             state.more.clear();
             state.fault = None;
         });
@@ -321,7 +321,7 @@ impl Keeper {
                 Err("the other replicas could not be told of it yet; that is tried again for as long as this one runs"
                     .to_owned())
             }
-            GrantState::Valid(_) => Ok(()),
+            GrantState::Valid(_) if !self.is_shared() || self.0.state.lock().has(&record) => Ok(()),
             // Another login or a logout came between the two, or the store has not answered for as long as anybody
             // waits.
             _ => Err("the login was overtaken by another".to_owned()),

@@ -26,6 +26,8 @@ struct Process {
     told: usize,
     token: Option<u32>,
     commands: Vec<GrantCommand>,
+    /// Which token each word is about that a person has to log in.
+    judged: Vec<Option<u32>>,
     /// What the provider gave, until it is written; and after which entry that has to come, `None`: after any.
     given: Option<(u32, Option<usize>)>,
     is_cut: bool,
@@ -41,6 +43,12 @@ struct World {
     /// How often one came back that was renewed before.
     thefts: u32,
     renewals: u32,
+    /// How often a login was taken away by a word that was about an earlier one.
+    taken_away: u32,
+    /// How often a renewal was claimed by a process that did not want one any more.
+    abandoned: u32,
+    /// Whether a process looks again at what it wants once it has read all of the log.
+    looks_again: bool,
 }
 
 impl World {
@@ -50,6 +58,7 @@ impl World {
             told: 0,
             token: None,
             commands: Vec::new(),
+            judged: Vec::new(),
             given: None,
             is_cut: false,
         };
@@ -62,6 +71,9 @@ impl World {
             made: 0,
             thefts: 0,
             renewals: 0,
+            taken_away: 0,
+            abandoned: 0,
+            looks_again: true,
         }
     }
 
@@ -72,6 +84,8 @@ impl World {
     fn on(&mut self, at: usize, event: GrantEvent) {
         let process = &mut self.processes[at];
         let commands = process.machine.on(event, self.now);
+        let words = commands.iter().filter(|command| matches!(command, GrantCommand::Tell(_)));
+        process.judged.extend(words.map(|_| process.token));
         process.commands.extend(commands);
     }
 
@@ -117,7 +131,7 @@ impl World {
         }
         match self.processes[at].commands.remove(0) {
             GrantCommand::Claim(attempt) => {
-                let outcome = self.claim(at);
+                let outcome = self.claim(at, attempt);
                 self.on(at, GrantEvent::Claim(attempt, outcome));
             }
             GrantCommand::Renew(attempt) => self.renew(at, attempt),
@@ -135,21 +149,34 @@ impl World {
                 self.on(at, if saved { GrantEvent::Saved } else { GrantEvent::SaveFailed });
             }
             GrantCommand::Tell(reason) => {
-                let is_read = self.read_all(at);
-                let by_another = matches!(self.log.last(), Some(Said::Granted(_, Some(by))) if *by != at);
-                match is_read && !by_another {
-                    true => drop(self.write(at, Some(self.log.len()), Said::Needed(reason))),
-                    false => self.on(at, GrantEvent::Untold),
-                }
+                let judged = self.processes[at].judged.remove(0);
+                self.tell_need(at, reason, judged);
             }
             GrantCommand::Discover => self.on(at, GrantEvent::Discovered { by_machine: false }),
             GrantCommand::Use(_) | GrantCommand::Withdraw => {}
         }
     }
 
-    fn claim(&mut self, at: usize) -> ClaimOutcome {
+    fn tell_need(&mut self, at: usize, reason: LoginReason, judged: Option<u32>) {
+        let is_read = self.read_all(at);
+        let by_another = matches!(self.log.last(), Some(Said::Granted(_, Some(by))) if *by != at);
+        if is_read && self.looks_again && self.processes[at].machine.state() != GrantState::NeedsLogin(reason) {
+            return;
+        }
+        if !is_read || by_another {
+            return self.on(at, GrantEvent::Untold);
+        }
+        let is_about_another = matches!(self.log.last(), Some(Said::Granted(token, _)) if Some(*token) != judged);
+        self.taken_away += u32::from(is_about_another);
+        self.write(at, Some(self.log.len()), Said::Needed(reason));
+    }
+
+    fn claim(&mut self, at: usize, attempt: u64) -> ClaimOutcome {
         if !self.read_all(at) {
             return ClaimOutcome::Unreached;
+        }
+        if self.looks_again && !self.processes[at].machine.is_claiming(attempt) {
+            return ClaimOutcome::Elsewhere;
         }
         let (Some(token), told) = (self.processes[at].token, self.processes[at].told) else {
             return ClaimOutcome::Elsewhere;
@@ -160,7 +187,10 @@ impl World {
             _ => {}
         }
         match self.write(at, Some(told), Said::Granted(token, Some(at))) {
-            true => ClaimOutcome::Granted,
+            true => {
+                self.abandoned += u32::from(!self.processes[at].machine.is_claiming(attempt));
+                ClaimOutcome::Granted
+            }
             false => ClaimOutcome::Elsewhere,
         }
     }
@@ -282,6 +312,43 @@ fn a_logout_is_one_everywhere_and_what_is_renewed_meanwhile_is_of_no_use() {
     }
 }
 
+/// Two processes are logged in, and the first one wants something while the second one writes another login.
+fn overtaken(looks_again: bool, is_fresh: bool) -> World {
+    let mut world = World { looks_again, ..World::new() };
+    for _ in 0..2 {
+        world.log_in(0);
+        world.settle();
+    }
+    world.now += Duration::from_secs(if is_fresh { 0 } else { 30 });
+    let GrantState::Valid(used) = world.processes[0].machine.state() else { panic!("it is logged in") };
+    world.on(0, GrantEvent::Refused(Some(used)));
+    if is_fresh {
+        // The claim: what was just given is refused, so a person has to log in. That is to be told yet.
+        world.work(0);
+        assert_eq!(world.processes[0].machine.state(), GrantState::NeedsLogin(LoginReason::FreshRefused));
+    }
+    world.log_in(1);
+    while !world.processes[0].commands.is_empty() {
+        world.work(0);
+    }
+    world
+}
+
+// cluster: grants
+#[test]
+fn what_was_wanted_before_a_login_elsewhere_was_read_neither_takes_it_away_nor_claims_it() {
+    for is_fresh in [true, false] {
+        let mut world = overtaken(true, is_fresh);
+        world.settle();
+        assert_eq!((world.taken_away, world.abandoned), (0, 0));
+        assert_eq!(world.log.last(), Some(&Said::Granted(3, None)));
+        assert!(world.processes.iter().all(|process| process.token == Some(3)));
+    }
+    // And this would be seen here if it were so.
+    let blind = [overtaken(false, true), overtaken(false, false)];
+    assert_eq!(blind.map(|world| (world.taken_away, world.abandoned)), [(1, 0), (0, 1)]);
+}
+
 proptest! {
     // Nobody dies here: so no token is ever sent twice.
     #[test]
@@ -314,10 +381,10 @@ proptest! {
                 }
                 _ => world.work(at),
             }
-            prop_assert_eq!(world.thefts, 0);
+            prop_assert_eq!((world.thefts, world.taken_away, world.abandoned), (0, 0, 0));
         }
         world.settle();
-        prop_assert_eq!(world.thefts, 0);
+        prop_assert_eq!((world.thefts, world.taken_away, world.abandoned), (0, 0, 0));
         let last = match world.log.last() { Some(Said::Granted(token, _)) => Some(*token), _ => None };
         for process in &world.processes {
             prop_assert_eq!(process.token, last, "{:?}: {:?}", process.machine, world.log);

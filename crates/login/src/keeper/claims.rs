@@ -70,7 +70,7 @@ impl KeeperState {
                 if wanted.is_none_or(|wanted| *wanted == record.provider.issuer) =>
             {
                 self.shared.claim = claimed.then_some(HeldClaim { by: grant.by, since: now });
-                if self.record.as_ref().is_some_and(|known| is_same(known, record)) {
+                if self.has(record) {
                     let is_released = !*claimed && fault.is_some();
                     return is_released.then(|| {
                         self.fault.clone_from(fault);
@@ -90,6 +90,16 @@ impl KeeperState {
                 Some(GrantEvent::Forgotten)
             }
         }
+    }
+
+    /// The number of the value that was told last.
+    pub(super) fn told_last(&self) -> u64 {
+        self.shared.n
+    }
+
+    /// Whether these tokens are those that there are.
+    pub(super) fn has(&self, record: &GrantRecord) -> bool {
+        self.record.as_ref().is_some_and(|known| is_same(known, record))
     }
 
     pub(super) fn is_unwritten(&self) -> bool {
@@ -152,12 +162,16 @@ impl Keeper {
     }
 
     /// May this process renew?
-    pub(super) async fn claim(&self, shared: &SharedGrants) -> ClaimOutcome {
+    pub(super) async fn claim(&self, shared: &SharedGrants, attempt: u64) -> ClaimOutcome {
         if !shared.confirm().await {
             return self.unreached("this replica is cut off from the others, and logins are renewed together");
         }
         let (n, record, claim) = {
             let state = self.0.state.lock();
+            // What has just been read is newer than what was to be renewed: nobody would renew what is claimed now.
+            if !state.machine.is_claiming(attempt) {
+                return ClaimOutcome::Elsewhere;
+            }
             (state.shared.n, state.record.clone(), state.shared.claim)
         };
         // Somebody has logged out: the machine knows.
@@ -198,23 +212,40 @@ impl Keeper {
         is_useless && age >= GONE_AFTER && shared.is_gone(claim.by)
     }
 
-    /// Whether this process has just claimed, so that no other can have taken it over.
-    pub(super) fn has_claim(&self, shared: &SharedGrants) -> bool {
-        let claim = self.0.state.lock().shared.claim;
-        claim.is_some_and(|claim| Some(claim.by) == shared.process() && claim.since.elapsed() < SEND_WITHIN)
+    /// Whether the value of this number is the claim of this process, and so new that no other can have taken it over.
+    pub(super) fn has_claim(&self, shared: &SharedGrants, claimed: u64) -> bool {
+        let (n, claim) = {
+            let state = self.0.state.lock();
+            (state.shared.n, state.shared.claim)
+        };
+        let is_own = |claim: HeldClaim| Some(claim.by) == shared.process() && claim.since.elapsed() < SEND_WITHIN;
+        n == claimed && claim.is_some_and(is_own)
     }
 
-    /// The provider did not answer: others may ask it.
-    pub(super) async fn release(&self, shared: &SharedGrants, record: GrantRecord, fault: String) {
-        let n = self.0.state.lock().shared.n;
+    /// The provider did not answer: others may ask it. `claimed`: the number of the claim, which nothing else may have overtaken meanwhile.
+    pub(super) async fn release(
+        &self,
+        shared: &SharedGrants,
+        attempt: u64,
+        claimed: u64,
+        record: GrantRecord,
+        fault: String,
+    ) {
+        if !self.0.state.lock().machine.is_renewing(attempt) {
+            return;
+        }
         let state = SharedState::Granted { record: Box::new(record), claimed: false, fault: Some(fault) };
         // Where it is not written, the claim counts no more after a while.
-        self.write(shared, DecisionBase::Exactly(n), state).await;
+        self.write(shared, DecisionBase::Exactly(claimed), state).await;
     }
 
     /// Writes what this process was given. Whether nothing is left to be written.
     pub(super) async fn save_shared(&self, shared: &SharedGrants) -> bool {
-        let Some(unsaved) = self.0.state.lock().shared.unsaved.clone() else { return true };
+        let (looked_at, unsaved) = {
+            let state = self.0.state.lock();
+            (state.shared.n, state.shared.unsaved.clone())
+        };
+        let Some(unsaved) = unsaved else { return true };
         let record = Box::new(unsaved.record.clone());
         let state = SharedState::Granted { record, claimed: false, fault: None };
         let written = self.write(shared, unsaved.base, state).await;
@@ -223,9 +254,9 @@ impl Keeper {
             shared.confirm().await;
         }
         let mut state = self.0.state.lock();
+        let is_it = |now: &UnsavedGrant| is_same(&now.record, &unsaved.record);
         match written {
             GrantWritten::Applied | GrantWritten::Overtaken => {
-                let is_it = |now: &UnsavedGrant| is_same(&now.record, &unsaved.record);
                 if state.shared.unsaved.as_ref().is_some_and(is_it) {
                     state.shared.unsaved = None;
                 }
@@ -234,10 +265,15 @@ impl Keeper {
             GrantWritten::Refused(_) | GrantWritten::Unknown => {
                 let why = if let GrantWritten::Refused(why) = written { why } else { "no answer".to_owned() };
                 tracing::error!(server = %self.0.name, why, "the login could not be given to the other replicas; tried again");
-                let n = state.shared.n;
-                if let Some(unsaved) = &mut state.shared.unsaved {
-                    // Another login that comes first counts then: it is the newer one.
-                    unsaved.base = DecisionBase::Exactly(n);
+                if state.shared.unsaved.as_ref().is_some_and(is_it) {
+                    if state.shared.n != looked_at {
+                        // Another login or a logout, told meanwhile: it is the newer one. Or this one, which is there after all.
+                        state.shared.unsaved = None;
+                        return true;
+                    }
+                    // The same holds for whatever comes before the next attempt.
+                    let base = DecisionBase::Exactly(looked_at);
+                    state.shared.unsaved = Some(UnsavedGrant { base, ..unsaved });
                 }
                 false
             }
@@ -251,6 +287,10 @@ impl Keeper {
         }
         let (n, fault, claim) = {
             let state = self.0.state.lock();
+            // Somebody has logged in, as has just been read: what was found out is about an earlier login.
+            if state.machine.state() != GrantState::NeedsLogin(reason) {
+                return true;
+            }
             (state.shared.n, state.fault.clone(), state.shared.claim)
         };
         // Another one is about to find out by itself.

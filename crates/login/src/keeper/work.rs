@@ -25,7 +25,7 @@ impl Keeper {
             }
             GrantCommand::Claim(attempt) => {
                 let outcome = match &self.0.shared {
-                    Some(shared) => self.claim(shared).await,
+                    Some(shared) => self.claim(shared, attempt).await,
                     None => ClaimOutcome::Granted,
                 };
                 self.tell(GrantEvent::Claim(attempt, outcome));
@@ -100,16 +100,16 @@ impl Keeper {
     }
 
     async fn renew(&self, attempt: u64) {
-        let (record, settings) = {
+        let (record, settings, claimed) = {
             let state = self.0.state.lock();
-            (state.record.clone(), state.settings.clone())
+            (state.record.clone(), state.settings.clone(), state.told_last())
         };
         let Some(record) = record else {
             // The machine wants a renewal only where there is a record, so somebody has logged out meanwhile.
             return self.tell(GrantEvent::RenewalFailed(attempt, RenewalFault::Rejected));
         };
         let reach = self.reach().await;
-        if self.0.shared.as_ref().is_some_and(|shared| !self.has_claim(shared)) {
+        if self.0.shared.as_ref().is_some_and(|shared| !self.has_claim(shared, claimed)) {
             // Stopped in between, or overtaken: it is claimed anew.
             return self.tell(GrantEvent::RenewalFailed(attempt, RenewalFault::Unavailable(None)));
         }
@@ -120,7 +120,7 @@ impl Keeper {
         if let (Some(shared), Err(fault @ SessionFault::Token(TokenFault::Unavailable { .. }))) =
             (&self.0.shared, &outcome)
         {
-            self.release(shared, record, fault.to_string()).await;
+            self.release(shared, attempt, claimed, record, fault.to_string()).await;
         }
         self.renewed(attempt, outcome);
     }
@@ -129,8 +129,8 @@ impl Keeper {
         let mut state = self.0.state.lock();
         let now = Instant::now();
         let event = match outcome {
-            // Somebody has logged in or out meanwhile: these belong to a grant that is no longer the one.
-            Ok(_) if !state.machine.is_renewing(attempt) => return,
+            // Somebody has logged in or out meanwhile: this is about a grant that is no longer the one.
+            _ if !state.machine.is_renewing(attempt) => return,
             Ok(tokens) => match &mut state.record {
                 Some(record) => {
                     record.take(tokens);
