@@ -200,6 +200,8 @@ pub struct GrantKeeper {
     /// Of the token that is in use or is being saved.
     life: Option<TokenLife>,
     obtained: Option<Instant>,
+    /// Whether it had ended when another process had written it.
+    came_ended: bool,
     /// Whether the token is in use: then it stays so while it is being renewed before its end.
     in_use: bool,
     attempts: u64,
@@ -219,6 +221,7 @@ impl Default for GrantKeeper {
             generation: 0,
             life: None,
             obtained: None,
+            came_ended: false,
             in_use: false,
             attempts: 0,
             failures: 0,
@@ -345,7 +348,13 @@ impl GrantKeeper {
         // What another process has written took the place of what was to be saved here.
         self.save_again = None;
         self.save_failures = 0;
+        self.came_ended = life.ends.is_some_and(|ends| ends <= now);
         match life.ends {
+            // Another process has just been given it. Of tokens that end as soon as they are given, each would be renewed by the next process
+            // without a pause: the server says whether it is good.
+            Some(ends) if ends <= now && life.is_renewable && self.shared.is_some() && self.generation > 0 => {
+                self.take_into_use(commands);
+            }
             Some(ends) if ends <= now && life.is_renewable => self.renew(false, commands),
             Some(ends) if ends <= now => self.needs_login_now(LoginReason::Ended, commands),
             _ => self.take_into_use(commands),
@@ -356,6 +365,7 @@ impl GrantKeeper {
     fn obtained_now(&mut self, life: TokenLife, now: Instant, commands: &mut Vec<GrantCommand>) {
         self.life = Some(life);
         self.obtained = Some(now);
+        self.came_ended = false;
         self.save_again = None;
         self.save_failures = 0;
         self.phase = GrantPhase::Saving;
@@ -388,9 +398,10 @@ impl GrantKeeper {
             // Of an older token, or of none: whoever was refused takes the one that there is.
             GrantPhase::Valid if generation != Some(self.generation) => {}
             GrantPhase::Valid => {
-                // One that was restored says nothing about the next; one that the provider has just given does.
-                let is_fresh =
-                    self.generation > 1 && self.obtained.is_some_and(|at| now.saturating_duration_since(at) < FRESH);
+                // One that was restored says nothing about the next, nor does one that came when it had ended; one that the provider has
+                // just given does.
+                let is_recent = self.obtained.is_some_and(|at| now.saturating_duration_since(at) < FRESH);
+                let is_fresh = self.generation > 1 && !self.came_ended && is_recent;
                 match self.life {
                     Some(life) if life.is_renewable => self.renew(is_fresh, commands),
                     _ => self.needs_login_now(LoginReason::Ended, commands),

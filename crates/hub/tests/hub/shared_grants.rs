@@ -312,6 +312,25 @@ fn a_logout_is_one_everywhere_and_what_is_renewed_meanwhile_is_of_no_use() {
     }
 }
 
+// cluster: grants
+#[test]
+fn of_tokens_that_end_at_once_each_is_used_for_a_second_at_least_wherever_it_is_read() {
+    let mut machine = GrantKeeper::shared(Duration::from_secs(3));
+    let now = Instant::now();
+    let ended = TokenLife { ends: Some(now), is_renewable: true };
+    // After a start nothing is known of it, and nothing is sent with it.
+    assert_eq!(machine.on(GrantEvent::Restored(ended), now), [GrantCommand::Claim(1)]);
+    for generation in 1..4 {
+        assert_eq!(machine.on(GrantEvent::LoggedIn(ended), now), [GrantCommand::Save]);
+        assert_eq!(machine.on(GrantEvent::Saved, now), [GrantCommand::Use(2 * generation - 1)]);
+        assert_eq!(machine.on(GrantEvent::Restored(ended), now), [GrantCommand::Use(2 * generation)]);
+        assert_eq!(machine.next_deadline(), Some(now + Duration::from_secs(1)));
+    }
+    // One that is refused has ended: that it has just come says nothing about the next one.
+    assert_eq!(machine.on(GrantEvent::Refused(Some(6)), now), [GrantCommand::Claim(2)]);
+    assert_eq!(machine.on(GrantEvent::Claim(2, ClaimOutcome::Granted), now), [GrantCommand::Renew(2)]);
+}
+
 /// Two processes are logged in, and the first one wants something while the second one writes another login.
 fn overtaken(looks_again: bool, is_fresh: bool) -> World {
     let mut world = World { looks_again, ..World::new() };
