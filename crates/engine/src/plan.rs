@@ -267,9 +267,9 @@ impl Source {
         self.credential().filter(|credential| credential.0.is_personal()).map(|credential| credential.0.people())
     }
 
-    /// Why a person has to log in to it, as far as is known, and when that is otherwise.
+    /// Why a person has to log in to it, as far as is known, and when that is otherwise. `None` where each replica has tokens of its own.
     pub(crate) fn login_need(&self) -> Option<watch::Receiver<Option<String>>> {
-        self.credential().map(|credential| credential.0.need())
+        self.credential().and_then(|credential| credential.0.need())
     }
 
     /// What whoever runs the gateway should know of it, or of the login to it, though it works.

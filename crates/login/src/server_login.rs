@@ -57,8 +57,8 @@ impl CredentialOwner for ServerLogin {
         )
     }
 
-    fn need(&self) -> watch::Receiver<Option<String>> {
-        self.keeper.need()
+    fn need(&self) -> Option<watch::Receiver<Option<String>>> {
+        self.keeper.is_shared().then(|| self.keeper.need())
     }
 
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal> {

@@ -35,6 +35,8 @@ pub struct CredentialRefusal {
     pub status: u16,
     /// What the server says of what it wants: `WWW-Authenticate`.
     pub challenge: Option<String>,
+    /// Whether it came over a link past the replica that runs the server: another one may be let in with the same token.
+    pub is_past_owner: bool,
 }
 
 /// What follows from a refusal.
@@ -85,8 +87,9 @@ pub trait CredentialOwner: Send + Sync + 'static {
     /// What whoever runs the gateway should know of it, though it works.
     fn warning(&self) -> Option<&'static str>;
 
-    /// Why a person has to log in, as far as is known, and when that is otherwise; `None` while nobody has to.
-    fn need(&self) -> watch::Receiver<Option<String>>;
+    /// Why a person has to log in, as far as is known, and when that is otherwise; `None` while nobody has to. No receiver where that says
+    /// nothing of other replicas of a cluster, because each has tokens of its own.
+    fn need(&self) -> Option<watch::Receiver<Option<String>>>;
 
     /// The server has refused a request. Ends within a minute.
     fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal>;
@@ -97,6 +100,11 @@ pub trait CredentialOwner: Send + Sync + 'static {
 pub struct SharedCredential(pub Arc<dyn CredentialOwner>);
 
 impl SharedCredential {
+    /// The same for a link past the replica that runs the server: it takes tokens, and its refusals are no reason to renew one.
+    pub(crate) fn past_owner(&self) -> Self {
+        Self(Arc::new(PastOwner(Arc::clone(&self.0))))
+    }
+
     /// The token in use.
     pub(crate) fn now(&self) -> Option<HeldCredential> {
         self.0.held().borrow().clone()
@@ -112,7 +120,7 @@ impl SharedCredential {
         let said: Vec<&str> = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
         let challenge = (!said.is_empty()).then(|| said.join(", "));
         let generation = sent.map(|held| held.generation);
-        match self.0.refused(CredentialRefusal { generation, status, challenge }).await {
+        match self.0.refused(CredentialRefusal { generation, status, challenge, is_past_owner: false }).await {
             CredentialRenewal::Use(held) => Ok(held),
             CredentialRenewal::NeedsLogin(words) => Err(LinkError::NeedsLogin(words)),
             CredentialRenewal::NeedsMore(words) => Err(LinkError::NeedsMore(words)),
@@ -129,3 +137,44 @@ impl PartialEq for SharedCredential {
 }
 
 impl Eq for SharedCredential {}
+
+/// Marks each refusal.
+struct PastOwner(Arc<dyn CredentialOwner>);
+
+impl CredentialOwner for PastOwner {
+    fn held(&self) -> watch::Receiver<Option<HeldCredential>> {
+        self.0.held()
+    }
+
+    fn expects_refusals(&self) -> bool {
+        self.0.expects_refusals()
+    }
+
+    fn is_personal(&self) -> bool {
+        self.0.is_personal()
+    }
+
+    fn of_person(&self, person: &str) -> BoxFuture<'static, Option<SharedCredential>> {
+        self.0.of_person(person)
+    }
+
+    fn people(&self) -> PeopleLogins {
+        self.0.people()
+    }
+
+    fn login_page(&self, asker: &str) -> BoxFuture<'static, Option<String>> {
+        self.0.login_page(asker)
+    }
+
+    fn warning(&self) -> Option<&'static str> {
+        self.0.warning()
+    }
+
+    fn need(&self) -> Option<watch::Receiver<Option<String>>> {
+        self.0.need()
+    }
+
+    fn refused(&self, refusal: CredentialRefusal) -> BoxFuture<'static, CredentialRenewal> {
+        self.0.refused(CredentialRefusal { is_past_owner: true, ..refusal })
+    }
+}

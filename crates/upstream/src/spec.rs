@@ -32,6 +32,15 @@ impl ServerSpec {
         }
         spec
     }
+
+    /// The same server for a replica that does not run it, whose refusals say nothing about the login that all replicas share.
+    pub fn past_owner(&self) -> Self {
+        let mut spec = self.clone();
+        if let TransportSpec::Http(http) | TransportSpec::Sse(http) = &mut spec.transport {
+            http.credential = http.credential.as_ref().map(SharedCredential::past_owner);
+        }
+        spec
+    }
 }
 
 /// How a server is reached.

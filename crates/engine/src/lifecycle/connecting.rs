@@ -103,11 +103,11 @@ impl ServerLifecycle {
                 introduction.is_legacy = manners.is_legacy;
                 // One that ends on the probe would be started twice each time.
                 let known = known.or(manners.ends_on_probe.then_some(Era::Legacy));
-                let personal = match user.person() {
+                let other = match user.person() {
                     Some(person) => Some(spec.as_person(person).await),
-                    None => None,
+                    None => server.leads_past_owner(watch).then(|| spec.past_owner()),
                 };
-                let spec = personal.as_ref().unwrap_or(spec);
+                let spec = other.as_ref().unwrap_or(spec);
                 self.connector.connect(spec, known, &introduction, &make_sink).await?
             }
             (Source::Local(local), None) => local.connect(make_sink(), self.surroundings_of(server, &user)),

@@ -85,6 +85,10 @@ impl Keeper {
             if let Some(held) = newer(&self.0.held.borrow()) {
                 return CredentialRenewal::Use(held);
             }
+            // The server may let this replica alone not in, and then no token helps: whoever runs it finds out, and renews for all.
+            if refusal.is_past_owner {
+                return CredentialRenewal::Unknown;
+            }
         }
         self.tell_with(GrantEvent::Refused(refusal.generation), |state| {
             if refusal.generation.is_some() {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use tidings_config::LoginGrant;
 use tidings_hub::fleet::decision_commits::DecisionBase;
 use tidings_hub::grant_keeper::{GrantState, LoginReason};
 use tidings_store::Store;
@@ -146,7 +147,7 @@ fn newer_grant() -> GrantRecord {
 
 /// The server refuses the first token.
 async fn refused(keeper: &Keeper) -> CredentialRenewal {
-    let refusal = CredentialRefusal { generation: Some(1), status: 401, challenge: None };
+    let refusal = CredentialRefusal { generation: Some(1), status: 401, challenge: None, is_past_owner: false };
     keeper.clone().refusal(refusal).await
 }
 
@@ -241,6 +242,38 @@ async fn a_login_that_could_not_be_written_comes_after_no_logout_that_was_told_m
     one.close().await;
     assert_eq!((logged(&log), here.state()), (None, GrantState::NeedsLogin(LoginReason::Never)));
     assert!(!here.is_unsaved(), "nothing is left to be written");
+}
+
+// cluster: grants
+#[tokio::test]
+async fn a_refusal_past_the_replica_that_runs_the_server_gives_what_there_is_and_renews_nothing() {
+    let log = Arc::<MemoryLog>::default();
+    let (one, other) = (log.replica(1), log.replica(2));
+    let (here, there) = (ada(&one).await, ada(&other).await);
+    // With nothing to renew it with, a refusal would be the end of it.
+    here.logged_in(GrantRecord { refresh: None, ..grant() }).await.expect("logged in");
+    let refusal = |generation| CredentialRefusal { generation, status: 401, challenge: None, is_past_owner: true };
+    assert!(matches!(there.clone().refusal(refusal(Some(1))).await, CredentialRenewal::Unknown));
+    assert!(matches!(there.clone().refusal(refusal(None)).await, CredentialRenewal::Use(_)));
+    log.0.lock().late.insert(2, 1);
+    here.logged_in(newer_grant()).await.expect("logged in");
+    let newer = there.clone().refusal(refusal(Some(1))).await;
+    assert!(matches!(newer, CredentialRenewal::Use(held) if held.header == "Bearer b"));
+    other.close().await;
+    assert_eq!(logged(&log), Some(("b".to_owned(), false)));
+    assert_eq!(there.state(), GrantState::Valid(2));
+}
+
+// cluster: grants
+#[tokio::test]
+async fn what_a_machine_needs_says_nothing_of_other_replicas() {
+    let logins = Arc::<MemoryLog>::default().replica(1);
+    let of = |name: &str, grant| {
+        let settings = LoginConfig { grant, ..LoginConfig::default() };
+        logins.credential(name, CRM, Some(settings)).expect("an address").0.need()
+    };
+    assert!(of("one", LoginGrant::ClientCredentials).is_none());
+    assert!(of("two", LoginGrant::default()).is_some());
 }
 
 // cluster: grants

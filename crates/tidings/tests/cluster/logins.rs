@@ -8,11 +8,12 @@ mod scripted_provider;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use tidings_testkit::{Client, Gateway, NatsServer, Server, ServerBuilder};
+use tidings_testkit::{Client, Gateway, NatsServer, ScriptedAnswer, Server, ServerBuilder};
 
 use self::scripted_provider::{Given, browser, come_back, door, provider};
 use crate::{Fleet, replica_with};
@@ -290,4 +291,99 @@ async fn a_server_that_is_added_is_logged_in_to_at_any_replica_and_one_that_is_c
     for gateway in &fleet.replicas {
         wait_state(gateway, "needs login").await;
     }
+}
+
+/// A replica that says who it is in a header. A server that the first one runs lets the second one not in, whatever that has.
+async fn saying(nats: &NatsServer, name: &str, server: &Server, more: &str) -> Gateway {
+    let keys = format!("poll_interval = \"1h\"\nheaders = {{ X-Replica = \"${{env:WHERE}}\" }}\n{more}");
+    replica_with(&nats.url(), name, "", &[]).env("WHERE", name).server_with("crm", server, &keys).serve().await
+}
+
+async fn is_called_directly(gateway: &Gateway) {
+    let line = "is called by this replica itself";
+    gateway.stderr().wait_for_nth("a link of its own", 1, |said| said.contains(line)).await;
+}
+
+async fn is_not_let_in(gateway: &Gateway) {
+    let line = "can not be called from here";
+    gateway.stderr().wait_for_nth("it is not let in", 1, |said| said.contains(line)).await;
+}
+
+async fn all_are_ready(fleet: &Fleet) {
+    for gateway in &fleet.replicas {
+        assert_eq!(gateway.server_status("crm").await["state"], "ready");
+    }
+}
+
+// cluster: grants
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_alone_is_not_let_in_takes_the_login_from_nobody() {
+    let Some(nats) = NatsServer::start() else { return };
+    let (issuer, given) = provider().await;
+    let is_shut = Arc::new(AtomicBool::new(true));
+    let (doorkeeper, asked, shut) = (Arc::clone(&given), Arc::clone(&given), Arc::clone(&is_shut));
+    let server = Server::builder("crm")
+        .modern_only()
+        .on_http(move |request| match request.header("x-replica") {
+            Some("b") if shut.load(Ordering::SeqCst) => Some(ScriptedAnswer::http(401, "not you")),
+            _ => door(&issuer, &doorkeeper, request),
+        })
+        .tool("whoami", move |call| {
+            let who = asked.owner(call.received().header("authorization")).unwrap_or_default();
+            async move { call.ok_text(&who) }
+        })
+        .http()
+        .await;
+    let first = saying(&nats, "a", &server, "auth = {}\n").await;
+    let mut fleet = Fleet { nats, replicas: vec![first] };
+    wait_state(&fleet.replicas[0], "needs login").await;
+    log_in(&fleet, [0, 0, 0], "ada").await;
+    wait_state(&fleet.replicas[0], "ready").await;
+    fleet.replicas.push(saying(&fleet.nats, "b", &server, "auth = {}\n").await);
+    let there = &fleet.replicas[1];
+    wait_state(there, "ready").await;
+
+    // Neither its link nor a call over one that there was.
+    is_not_let_in(there).await;
+    let client = there.client().modern().connect().await;
+    assert_eq!(whoami(&client).await, "ada");
+    is_shut.store(false, Ordering::SeqCst);
+    is_called_directly(there).await;
+    assert_eq!(whoami(&client).await, "ada");
+    is_shut.store(true, Ordering::SeqCst);
+    assert_eq!(whoami(&client).await, "ada");
+    assert_eq!(given.refreshes(), 0, "the token is good");
+    all_are_ready(&fleet).await;
+
+    // One that has ended is found out by the owner.
+    given.end_access();
+    wait_whoami(&client, "ada").await;
+    assert_eq!(given.refreshes(), 1);
+    all_are_ready(&fleet).await;
+}
+
+// cluster: grants
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_wants_a_login_of_one_replica_alone_needs_none() {
+    let Some(nats) = NatsServer::start() else { return };
+    let (issuer, given) = provider().await;
+    let server = Server::builder("crm")
+        .modern_only()
+        .on_http(move |request| {
+            let is_asked = request.path.starts_with("/.well-known") || request.header("x-replica") == Some("b");
+            if is_asked { door(&issuer, &given, request) } else { None }
+        })
+        .tool("whoami", |call| async move { call.ok_text("anybody") })
+        .http()
+        .await;
+    let first = saying(&nats, "a", &server, "").await;
+    let mut fleet = Fleet { nats, replicas: vec![first] };
+    wait_state(&fleet.replicas[0], "ready").await;
+    fleet.replicas.push(saying(&fleet.nats, "b", &server, "").await);
+    let there = &fleet.replicas[1];
+    wait_state(there, "ready").await;
+    is_not_let_in(there).await;
+    let client = there.client().modern().connect().await;
+    assert_eq!(whoami(&client).await, "anybody");
+    all_are_ready(&fleet).await;
 }
