@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tidings_hub::{LinkKey, RetryBackoff};
 use tidings_proto::{Era, task};
 use tidings_upstream::{EraChoice, LinkError, ServerHello, TransportSpec};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::ServerLifecycle;
 use crate::fleet::{FleetDesk, FleetSeat};
@@ -62,6 +62,8 @@ impl ServerLifecycle {
         let mut failures = 0;
         loop {
             self.direct_is(true, server, fleet).await;
+            // Before the attempt: a login that comes during it counts.
+            let need = server.plan.source.login_need();
             let begun = Instant::now();
             match self.make_direct(server).await {
                 Ok((live, end)) => {
@@ -81,7 +83,10 @@ impl ServerLifecycle {
                 Err(error) => tracing::debug!(server = %name, %error, "can still not be called from here"),
             }
             failures = if begun.elapsed() > STEADY { 1 } else { failures + 1 };
-            tokio::time::sleep(PAUSES.after(failures)).await;
+            tokio::select! {
+                () = tokio::time::sleep(PAUSES.after(failures)) => {}
+                () = logged_in(need) => failures = 0,
+            }
         }
     }
 
@@ -172,6 +177,17 @@ impl ServerLifecycle {
 /// Whether a server can be called without its owner: it knows no session, and no tasks, which are followed where they were begun.
 fn is_callable(hello: &ServerHello) -> bool {
     hello.revision.era() == Era::Modern && !task::declares_any(&hello.capabilities)
+}
+
+/// Waits until somebody logs in: who was not let in is from then on.
+async fn logged_in(need: Option<watch::Receiver<Option<String>>>) {
+    let Some(mut need) = need else { return std::future::pending().await };
+    while need.changed().await.is_ok() {
+        if need.borrow_and_update().is_none() {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Tells the owner, soon after each call that was answered and not for each of many, that its lists may be others now.

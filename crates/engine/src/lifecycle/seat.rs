@@ -88,12 +88,10 @@ impl ServerLifecycle {
         // The log says what its lists are, also while its owner could not be reached; equal lists are not said again.
         server.mark_current(&self.catalogue);
         server.presence.settle_restart(Ok(()));
-        let Some(mut need) = server.plan.source.login_need() else {
-            if is_listed {
-                server.set_state(&self.catalogue, ServerState::Ready, None);
-            }
-            return std::future::pending().await;
-        };
+        if is_listed && login_needed(server).is_none() {
+            server.set_state(&self.catalogue, ServerState::Ready, None);
+        }
+        let Some(mut need) = server.plan.source.login_need() else { return std::future::pending().await };
         loop {
             need.borrow_and_update();
             self.show_login_elsewhere(server);
@@ -105,11 +103,21 @@ impl ServerLifecycle {
 
     /// Calls go to the owner, and whether it is let in is the same everywhere.
     pub(super) fn show_login_elsewhere(&self, server: &Server) {
-        let need = server.plan.source.login_need().and_then(|need| need.borrow().clone());
-        let is_for_nobody = server.plan.source.people().is_none_or(|people| people.logged_in == 0);
-        match need.filter(|_| is_for_nobody).map(LinkError::NeedsLogin) {
+        let shown = self.catalogue.current().server(server.id).map(|status| status.state);
+        match login_needed(server) {
             Some(error) => server.set_state(&self.catalogue, ServerState::NeedsLogin, Some(&error)),
-            None => server.set_state(&self.catalogue, ServerState::Ready, None),
+            // What else is the matter is not over by a login: the owner may not be reached.
+            None if shown == Some(ServerState::NeedsLogin) => {
+                server.set_state(&self.catalogue, ServerState::Ready, None);
+            }
+            None => {}
         }
     }
+}
+
+/// That its owner is not let in before a person has logged in, if that is so.
+fn login_needed(server: &Server) -> Option<LinkError> {
+    let need = server.plan.source.login_need().and_then(|need| need.borrow().clone());
+    let is_for_nobody = server.plan.source.people().is_none_or(|people| people.logged_in == 0);
+    need.filter(|_| is_for_nobody).map(LinkError::NeedsLogin)
 }
