@@ -166,7 +166,9 @@ impl World {
         if !is_read || by_another {
             return self.on(at, GrantEvent::Untold);
         }
-        let is_about_another = matches!(self.log.last(), Some(Said::Granted(token, _)) if Some(*token) != judged);
+        // One that was renewed since is no login any more: what came of it may not have been written yet.
+        let is_good = |token: u32| Some(token) != judged && !self.spent.contains(&token);
+        let is_about_another = matches!(self.log.last(), Some(Said::Granted(token, _)) if is_good(*token));
         self.taken_away += u32::from(is_about_another);
         self.write(at, Some(self.log.len()), Said::Needed(reason));
     }
