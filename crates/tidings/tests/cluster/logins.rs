@@ -8,7 +8,7 @@ mod scripted_provider;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
@@ -386,4 +386,44 @@ async fn a_server_that_wants_a_login_of_one_replica_alone_needs_none() {
     let client = there.client().modern().connect().await;
     assert_eq!(whoami(&client).await, "anybody");
     all_are_ready(&fleet).await;
+}
+
+// cluster: grants
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_ends_the_pause_of_a_replica_that_was_not_let_in_without_one() {
+    let Some(nats) = NatsServer::start() else { return };
+    let (issuer, given) = provider().await;
+    let refusals = Arc::new(AtomicUsize::new(0));
+    let (doorkeeper, counted) = (Arc::clone(&given), Arc::clone(&refusals));
+    let server = Server::builder("crm")
+        .modern_only()
+        .on_http(move |request| {
+            let refused = door(&issuer, &doorkeeper, request);
+            let is_counted = refused.is_some() && request.header("x-replica") == Some("b");
+            counted.fetch_add(usize::from(is_counted), Ordering::SeqCst);
+            refused
+        })
+        .tool("whoami", |call| async move { call.ok_text("somebody") })
+        .http()
+        .await;
+    let first = saying(&nats, "a", &server, "auth = {}\n").await;
+    let mut fleet = Fleet { nats, replicas: vec![first] };
+    wait_state(&fleet.replicas[0], "needs login").await;
+    log_in(&fleet, [0, 0, 0], "ada").await;
+    wait_state(&fleet.replicas[0], "ready").await;
+    let (status, said) = fleet.replicas[0].api("POST", "/servers/crm/logout", Value::Null).await;
+    assert_eq!(status, 200, "{said}");
+    fleet.replicas.push(saying(&fleet.nats, "b", &server, "auth = {}\n").await);
+    let there = &fleet.replicas[1];
+    // At once, and after one, two and four seconds: the next one is eight seconds away.
+    for count in [3, 4] {
+        let is_refused = || (refusals.load(Ordering::SeqCst) >= count).then_some(());
+        tidings_testkit::eventually("it is refused again and again", is_refused).await;
+    }
+    log_in(&fleet, [0, 0, 0], "ada").await;
+    let soon = tokio::time::timeout(Duration::from_secs(4), is_called_directly(there));
+    soon.await.expect("it is tried at once");
+    wait_state(there, "ready").await;
+    let client = there.client().modern().connect().await;
+    assert_eq!(whoami(&client).await, "somebody");
 }
