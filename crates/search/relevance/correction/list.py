@@ -1,10 +1,10 @@
-"""Installs the servers of servers.json and writes the tools that they list.
+"""Installs the servers of servers.json, or of another such file, and writes the tools that they list.
 
-Usage: list.py DIRECTORY > tools.jsonl
+Usage: list.py DIRECTORY [SERVERS] > tools.jsonl
 
-Packages are installed without their install scripts. A server is started without network and without rights where `unshare` and
-`setpriv` may be used, with made-up values for the environment variables that its package names. One that does not start any
-more is named and left out.
+Nothing of a package is run when it is installed: no install script of npm, and of PyPI wheels only. A server is started without
+network, and by root as nobody; where that can not be had, it is not started. The environment variables that its package names
+have made-up values. One that can not be installed or does not start is named and left out.
 """
 
 import json
@@ -23,6 +23,9 @@ LEFT_ALONE = re.compile(
     r"PORT$|TRANSPORT|MODE|DEBUG|LOG|NODE|HTTP_|OTEL|HOME|PATH|DIR$|FILE|TIMEOUT|LIMIT|MAX|ENABLE|DISABLE|READ|PROXY|TOOLS"
     r"|OAUTH|CI$|REGION|PYTHON"
 )
+# What a server is started by, so that it reaches nothing.
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+APART = ["unshare", "-n", *NOBODY] if os.geteuid() == 0 else ["unshare", "-rn"]
 MADE_UP = [
     (r"URL|ENDPOINT|URI|INSTANCE|SITE$|SERVER", "http://127.0.0.1:9"),
     (r"HOST", "127.0.0.1"),
@@ -44,14 +47,18 @@ def install(server, home):
         return ["node", str(package / commands)], package
     subprocess.run([sys.executable, "-m", "venv", home], check=True)
     name = server["pypi"]
-    subprocess.run([home / "bin/python", "-m", "pip", "--quiet", "install", f"{name}=={server['version']}"], check=True)
-    return [str(home / "bin" / server.get("command", name))], next(home.glob("lib/python3*/site-packages/" + re.sub("[-.]", "_", name) + "*"))
+    pip = [home / "bin/python", "-m", "pip", "--quiet", "install", "--only-binary", ":all:", f"{name}=={server['version']}"]
+    subprocess.run(pip, check=True)
+    # A package may be called otherwise than it is imported; then all that was installed is looked through.
+    installed = next(home.glob("lib/python3*/site-packages"))
+    own = [path for path in installed.glob(re.sub("[-.]", "_", name) + "*") if path.suffix != ".dist-info"]
+    return [str(home / "bin" / server.get("command", name))], own[0] if own else installed
 
 
 def environment(package, scratch):
     found = set()
-    for path in package.rglob("*"):
-        if path.suffix in (".js", ".mjs", ".cjs", ".md", ".py") and "node_modules" not in path.parts[len(package.parts):]:
+    for path in [package, *package.rglob("*")]:
+        if path.is_file() and path.suffix in (".js", ".mjs", ".cjs", ".md", ".py") and "node_modules" not in path.parts[len(package.parts):]:
             text = path.read_text(errors="ignore")
             found |= set(re.findall(r"""env(?:iron)?(?:\.get\(|\.|\[)["']?([A-Z][A-Z0-9_]{2,50})""", text))
             found |= set(re.findall(r'"([A-Z][A-Z0-9_]{3,50}_(?:KEY|TOKEN|URL|SECRET|ID|PASSWORD|HOST|USER|EMAIL))"\s*:', text))
@@ -85,8 +92,7 @@ def ask(process, message, deadline, pending):
 
 
 def tools(command, values, scratch):
-    apart = ["unshare", "-n", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    process = subprocess.Popen(apart + command, cwd=scratch, env=values, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(APART + command, cwd=scratch, env=values, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         deadline, pending, listed, cursor, number = time.monotonic() + STARTING, [b""], [], None, 1
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "list", "version": "1"}}
@@ -102,7 +108,10 @@ def tools(command, values, scratch):
         process.wait()
 
 
-for server in json.loads((HERE / "servers.json").read_text()):
+if subprocess.run(APART + ["true"]).returncode != 0:
+    sys.exit(f"`{' '.join(APART)}` does not work here, and programs of others are not started with the network in reach")
+list_of_servers = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else HERE / "servers.json"
+for server in json.loads(list_of_servers.read_text()):
     home = pathlib.Path(sys.argv[1]).resolve() / server["name"]
     scratch = home / "scratch"
     try:
@@ -110,7 +119,7 @@ for server in json.loads((HERE / "servers.json").read_text()):
         scratch.mkdir(exist_ok=True)
         scratch.chmod(0o777)
         arguments = [argument.replace("{dir}", str(scratch)) for argument in server.get("args", [])]
-        for tool in tools(command + arguments, environment(package, scratch), scratch):
+        for tool in tools(command + arguments, {**environment(package, scratch), **server.get("env", {})}, scratch):
             print(json.dumps({"server": server["name"], "tool": tool}))
-    except (OSError, subprocess.CalledProcessError, KeyError) as error:
+    except (OSError, subprocess.CalledProcessError, LookupError, StopIteration) as error:
         print(f"{server['name']} is left out: {error}", file=sys.stderr)
