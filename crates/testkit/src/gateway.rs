@@ -354,19 +354,24 @@ impl Gateway {
 
     /// One server as the API describes it.
     pub async fn server_status(&self, name: &str) -> Value {
+        self.known_server(name).await.unwrap_or_else(|all| panic!("no {name}: {all}"))
+    }
+
+    /// The same; all servers, if it is none of them.
+    async fn known_server(&self, name: &str) -> Result<Value, Value> {
         let (status, body) = self.get_as_admin("/api/v1/servers").await;
         assert_eq!(status, 200, "{body}");
         let all: Value = serde_json::from_str(&body).unwrap_or_else(|e| panic!("{e}: {body}"));
-        let servers = all["servers"].as_array().cloned().unwrap_or_default();
-        servers.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no {name}: {all}"))
+        let mut servers = all["servers"].as_array().into_iter().flatten();
+        servers.find(|server| server["name"] == name).cloned().ok_or_else(|| all.clone())
     }
 
-    /// Waits until the API describes a server in a way that fits.
+    /// Waits until the API describes a server in a way that fits. Null: it does not know it yet.
     pub async fn wait_server(&self, name: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let mut status = Value::Null;
         let wait = async {
             loop {
-                status = self.server_status(name).await;
+                status = self.known_server(name).await.unwrap_or_default();
                 if fits(&status) {
                     return;
                 }

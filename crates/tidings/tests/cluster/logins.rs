@@ -223,7 +223,8 @@ async fn people_are_logged_in_at_every_replica_and_their_tokens_are_renewed_once
     assert_eq!(given.refreshes(), 1);
     let dan = as_who(1, "dan").await;
     let answered = whoami(&dan).await;
-    assert!(!answered.contains("ada"), "nobody else's: {answered}");
+    // The link to log in with is random, and may have anybody's name in it.
+    assert!(answered.contains("needs a login of yours"), "nobody else's: {answered}");
 }
 
 // cluster: grants
