@@ -156,6 +156,8 @@ struct BrokenProvider {
     provider: Provider,
     asked: Arc<Notify>,
     may_answer: Arc<Notify>,
+    /// Ends with this.
+    _answering: tokio::task::JoinSet<()>,
 }
 
 impl BrokenProvider {
@@ -164,7 +166,8 @@ impl BrokenProvider {
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
         let (asked, may_answer) = (Arc::<Notify>::default(), Arc::<Notify>::default());
         let (rings, waits) = (Arc::clone(&asked), Arc::clone(&may_answer));
-        tokio::spawn(async move {
+        let mut answering = tokio::task::JoinSet::new();
+        answering.spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let _ = stream.read(&mut [0; 1_024]).await;
                 rings.notify_one();
@@ -174,7 +177,8 @@ impl BrokenProvider {
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
             }
         });
-        Self { provider: Provider::invented(&WebAddress::parse(&origin).expect("an address")), asked, may_answer }
+        let provider = Provider::invented(&WebAddress::parse(&origin).expect("an address"));
+        Self { provider, asked, may_answer, _answering: answering }
     }
 }
 
