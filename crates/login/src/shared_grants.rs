@@ -61,12 +61,12 @@ pub(crate) struct SharedGrant {
     pub(crate) person: Option<String>,
     /// The process that wrote it.
     pub(crate) by: u64,
-    pub(crate) state: SharedState,
+    pub(crate) state: SharedGrantState,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum SharedState {
+pub(crate) enum SharedGrantState {
     Granted {
         record: Box<GrantRecord>,
         /// Whether the writer is about to renew it: nobody else may.
@@ -226,7 +226,7 @@ impl SharedGrants {
             None => keeper.told(0, None),
         });
         let is_granted = |told: &Option<ToldGrant>| {
-            told.as_ref().is_some_and(|told| matches!(told.grant.state, SharedState::Granted { .. }))
+            told.as_ref().is_some_and(|told| matches!(told.grant.state, SharedGrantState::Granted { .. }))
         };
         let is_other = is_granted(&before) != is_granted(&told);
         let is_own = told.as_ref().is_some_and(|told| Some(told.grant.by) == self.process());
@@ -237,7 +237,7 @@ impl SharedGrants {
     pub(crate) fn people(&self, server: &str, address: &str) -> BTreeSet<String> {
         let known = self.known.lock();
         let granted = known.values.values().filter(|told| {
-            told.grant.is_of(server, address) && matches!(told.grant.state, SharedState::Granted { .. })
+            told.grant.is_of(server, address) && matches!(told.grant.state, SharedGrantState::Granted { .. })
         });
         granted.filter_map(|told| told.grant.person.clone()).collect()
     }

@@ -133,7 +133,7 @@ impl CompactBlock {
 
 /// A record as it stands in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CompactRecord<'a> {
+pub(crate) struct AuditRowRecord<'a> {
     pub(crate) seq: u64,
     pub(crate) time: u64,
     content: RecordContent<'a>,
@@ -146,7 +146,7 @@ enum RecordContent<'a> {
 }
 
 /// The records of a row whose first has this number. What can not be read ends them: then somebody altered the row, and its hash tells.
-pub(crate) fn records(first: u64, row: &[u8]) -> impl Iterator<Item = CompactRecord<'_>> {
+pub(crate) fn records(first: u64, row: &[u8]) -> impl Iterator<Item = AuditRowRecord<'_>> {
     let mut rest = row.get(HEAD..).unwrap_or_default();
     let (mut seq, mut time, mut subjects) = (first, 0_u64, Vec::new());
     std::iter::from_fn(move || {
@@ -165,13 +165,13 @@ pub(crate) fn records(first: u64, row: &[u8]) -> impl Iterator<Item = CompactRec
                 RecordContent::Call { subject: subjects.get(at)?, course: CallCourse::read(&mut rest)? }
             }
         };
-        let record = CompactRecord { seq, time, content };
+        let record = AuditRowRecord { seq, time, content };
         seq = seq.checked_add(1)?;
         Some(record)
     })
 }
 
-impl CompactRecord<'_> {
+impl AuditRowRecord<'_> {
     /// Appends it as JSON, without a newline. `prev` is for the first of its row.
     pub(crate) fn write_line(&self, prev: Option<RecordHash>, times: &mut TimeText, out: &mut Vec<u8>) {
         RecordHead::write(out, self.seq, prev);

@@ -96,6 +96,23 @@ pub fn notice(method: &str, params: Option<&Value>) -> Result<ServerMessage, Lin
     frame(notification(method, params.as_deref().map(str::as_bytes))).map(ServerMessage::from)
 }
 
+/// For a link over which nothing is said but answers, and what rides with them on the streams of calls.
+pub struct CallsOnlySink;
+
+impl MessageSink for CallsOnlySink {
+    fn owner(&self, _: &ServerMessage) -> Option<u64> {
+        None
+    }
+
+    fn unowned(&self, _: ServerMessage) {}
+
+    fn push_opened(&self) {}
+
+    fn push_unsupported(&self) {}
+
+    fn closed(&self, _: LinkError) {}
+}
+
 /// The life of a link. The sink is held until the link is closed: whoever waits for its end takes the sink's for it.
 pub struct LinkLife {
     stop: CancellationToken,

@@ -3,25 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tidings_proto::{Method, ServerMessage};
+use tidings_proto::Method;
 use tidings_testkit::within;
-use tidings_upstream::{CallEvent, CallStream, LinkError, MessageSink, OutgoingRequest, SharedLink};
+use tidings_upstream::in_process::CallsOnlySink;
+use tidings_upstream::{CallEvent, CallStream, OutgoingRequest, SharedLink};
 use tidings_wire::{RawId, request};
 
 use super::link::WatchLink;
 use super::{Patience, WatchServer, WatchedSource};
-
-struct NowhereSink;
-
-impl MessageSink for NowhereSink {
-    fn owner(&self, _: &ServerMessage) -> Option<u64> {
-        None
-    }
-    fn unowned(&self, _: ServerMessage) {}
-    fn push_opened(&self) {}
-    fn push_unsupported(&self) {}
-    fn closed(&self, _: LinkError) {}
-}
 
 /// A link, as the gateway has it.
 pub(super) struct ProbeLink {
@@ -42,7 +31,7 @@ impl ProbeLink {
 
     pub(super) fn of_all(sources: Vec<Arc<dyn WatchedSource>>) -> Self {
         let server = WatchServer::new(sources.into_iter().map(|source| (source, Patience::default())).collect());
-        let link = Arc::new(WatchLink::new(Arc::clone(&server.shared), Arc::new(NowhereSink)));
+        let link = Arc::new(WatchLink::new(Arc::clone(&server.shared), Arc::new(CallsOnlySink)));
         Self { server, link }
     }
 

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use tidings_engine::{FleetWatches, Patience, WatchHost, WatchSeat, WatchSeats};
-use tidings_proto::ServerMessage;
 use tidings_sync::Lock;
-use tidings_upstream::{LinkError, MessageSink, SharedLink};
+use tidings_upstream::SharedLink;
+use tidings_upstream::in_process::CallsOnlySink;
 use tokio::sync::{Notify, SetOnce, oneshot};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use super::WatchServer;
 use super::link::WatchLink;
 use super::observations::SourceSignals;
 use super::source::{SourceContent, SourceEntry, UnreadableReason, WatchedSource};
-use asking::{AskFault, Listed};
+use asking::{AskFault, ListedSource};
 
 /// How a reader waits while the source moves to another replica.
 const READ: AskWait = AskWait { within: Duration::from_secs(8), again: true };
@@ -61,7 +61,7 @@ impl SeatedWatches {
     /// The source of a watch, to be looked at by one replica for all.
     pub fn seat(self: &Arc<Self>, id: &str, source: Arc<dyn WatchedSource>) -> Arc<dyn WatchedSource> {
         let server = WatchServer::with(vec![(Arc::clone(&source), Patience::default())], true);
-        let here: SharedLink = Arc::new(WatchLink::new(Arc::clone(&server.shared), Arc::new(NoSink)));
+        let here: SharedLink = Arc::new(WatchLink::new(Arc::clone(&server.shared), Arc::new(CallsOnlySink)));
         self.here.lock().insert(id.to_owned(), Arc::clone(&here));
         Arc::new(SeatedSource {
             id: id.to_owned(),
@@ -89,13 +89,13 @@ struct SeatedSource {
     here: SharedLink,
     watches: Arc<SeatedWatches>,
     since: Instant,
-    known: Lock<KnownLists>,
+    known: Lock<OwnerLists>,
     looks: AwaitedLooks,
 }
 
 /// What was listed last: served while nobody can be asked.
 #[derive(Default)]
-struct KnownLists {
+struct OwnerLists {
     entries: Option<Vec<SourceEntry>>,
     template: Option<Option<SourceEntry>>,
     trouble: Option<String>,
@@ -250,7 +250,7 @@ impl WatchedSource for SeatedSource {
             let is_known = self.known.lock().entries.is_some();
             let listed = self.ask(self.list_wait(is_known), asking::list).await;
             let mut known = self.known.lock();
-            if let Ok(Listed { entries, trouble }) = listed {
+            if let Ok(ListedSource { entries, trouble }) = listed {
                 (known.entries, known.trouble) = (Some(entries), trouble);
             }
             known.entries.clone().unwrap_or_default()
@@ -300,23 +300,6 @@ impl WatchedSource for SeatedSource {
     fn watch(&self, signals: SourceSignals) -> BoxFuture<'_, ()> {
         Box::pin(following::follow(self, signals))
     }
-}
-
-/// Everything that such a link says belongs to a request.
-struct NoSink;
-
-impl MessageSink for NoSink {
-    fn owner(&self, _: &ServerMessage) -> Option<u64> {
-        None
-    }
-
-    fn unowned(&self, _: ServerMessage) {}
-
-    fn push_opened(&self) {}
-
-    fn push_unsupported(&self) {}
-
-    fn closed(&self, _: LinkError) {}
 }
 
 #[cfg(test)]

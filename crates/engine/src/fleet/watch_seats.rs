@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidings_hub::fleet::entry::{IsolationRule, PlacedServer};
 use tidings_hub::fleet::{BlobHash, FleetServerName};
-use tidings_proto::ServerMessage;
-use tidings_upstream::{LinkError, MessageSink, SharedLink};
+use tidings_upstream::SharedLink;
+use tidings_upstream::in_process::CallsOnlySink;
 use tokio::sync::watch;
 
 use super::desk::{FleetDesk, FleetSeat};
@@ -112,28 +112,11 @@ impl FleetWatches {
 
     /// A link to a watch, by way of the replica that looks at it at the time of each request.
     pub fn link(&self, watch: &str) -> SharedLink {
-        forward_link::to_watch(&self.0, FleetServerName::watch(watch), Arc::new(NoSink))
+        forward_link::to_watch(&self.0, FleetServerName::watch(watch), Arc::new(CallsOnlySink))
     }
 
     /// Why no replica looks at a watch.
     pub fn unplaced(&self, watch: &str) -> Option<String> {
         self.0.unplaced_name(&FleetServerName::watch(watch))
     }
-}
-
-/// Everything that is said belongs to a request.
-struct NoSink;
-
-impl MessageSink for NoSink {
-    fn owner(&self, _: &ServerMessage) -> Option<u64> {
-        None
-    }
-
-    fn unowned(&self, _: ServerMessage) {}
-
-    fn push_opened(&self) {}
-
-    fn push_unsupported(&self) {}
-
-    fn closed(&self, _: LinkError) {}
 }

@@ -11,7 +11,7 @@ use tidings_hub::grant_keeper::{ClaimOutcome, GrantEvent, GrantState, LoginReaso
 
 use super::{Keeper, KeeperState};
 use crate::grant_record::{GrantRecord, unix_now};
-use crate::shared_grants::{GrantWritten, SharedGrant, SharedGrants, SharedState};
+use crate::shared_grants::{GrantWritten, SharedGrant, SharedGrantState, SharedGrants};
 
 /// After this time a claim counts no more, whoever has it: a renewal and writing it take less.
 const CLAIM_LASTS: Duration = Duration::from_secs(90);
@@ -60,13 +60,13 @@ impl KeeperState {
         }
         let wanted = self.settings.issuer.as_ref();
         match grant.map(|grant| (grant, &grant.state)) {
-            Some((_, SharedState::Needed { reason, fault })) => {
+            Some((_, SharedGrantState::Needed { reason, fault })) => {
                 self.record = None;
                 self.fault.clone_from(fault);
                 Some(GrantEvent::Needed((*reason).into()))
             }
             // A grant of another provider than the configured one is of no use.
-            Some((grant, SharedState::Granted { record, claimed, fault }))
+            Some((grant, SharedGrantState::Granted { record, claimed, fault }))
                 if wanted.is_none_or(|wanted| *wanted == record.provider.issuer) =>
             {
                 self.shared.claim = claimed.then_some(HeldClaim { by: grant.by, since: now });
@@ -146,7 +146,7 @@ impl Keeper {
         has_moved
     }
 
-    fn shared_grant(&self, shared: &SharedGrants, state: SharedState) -> SharedGrant {
+    fn shared_grant(&self, shared: &SharedGrants, state: SharedGrantState) -> SharedGrant {
         SharedGrant {
             server: self.0.name.clone(),
             address: self.0.address.canonical(),
@@ -156,7 +156,7 @@ impl Keeper {
         }
     }
 
-    async fn write(&self, shared: &SharedGrants, base: DecisionBase, state: SharedState) -> GrantWritten {
+    async fn write(&self, shared: &SharedGrants, base: DecisionBase, state: SharedGrantState) -> GrantWritten {
         let grant = self.shared_grant(shared, state);
         shared.write(self.subject(), base, Some(&grant)).await
     }
@@ -183,7 +183,7 @@ impl Keeper {
             Some(claim) if !is_own && !self.may_take_over(shared, &claim, &record) => return ClaimOutcome::Elsewhere,
             _ => {}
         }
-        let state = SharedState::Granted { record: Box::new(record), claimed: true, fault: None };
+        let state = SharedGrantState::Granted { record: Box::new(record), claimed: true, fault: None };
         match self.write(shared, DecisionBase::Exactly(n), state).await {
             GrantWritten::Applied => ClaimOutcome::Granted,
             GrantWritten::Overtaken => {
@@ -234,7 +234,7 @@ impl Keeper {
         if !self.0.state.lock().machine.is_renewing(attempt) {
             return;
         }
-        let state = SharedState::Granted { record: Box::new(record), claimed: false, fault: Some(fault) };
+        let state = SharedGrantState::Granted { record: Box::new(record), claimed: false, fault: Some(fault) };
         // Where it is not written, the claim counts no more after a while.
         self.write(shared, DecisionBase::Exactly(claimed), state).await;
     }
@@ -247,7 +247,7 @@ impl Keeper {
         };
         let Some(unsaved) = unsaved else { return true };
         let record = Box::new(unsaved.record.clone());
-        let state = SharedState::Granted { record, claimed: false, fault: None };
+        let state = SharedGrantState::Granted { record, claimed: false, fault: None };
         let written = self.write(shared, unsaved.base, state).await;
         if written == GrantWritten::Overtaken {
             // What overtook it is in use from here on.
@@ -297,7 +297,7 @@ impl Keeper {
         if claim.is_some_and(|claim| Some(claim.by) != shared.process()) {
             return false;
         }
-        let state = SharedState::Needed { reason: reason.into(), fault };
+        let state = SharedGrantState::Needed { reason: reason.into(), fault };
         let written = self.write(shared, DecisionBase::Exactly(n), state).await;
         matches!(written, GrantWritten::Applied | GrantWritten::Overtaken)
     }
@@ -308,7 +308,7 @@ impl Keeper {
             return Err("this replica is cut off from the others; nothing was changed".to_owned());
         }
         let Some(record) = self.0.state.lock().record.clone() else { return Ok(None) };
-        let state = SharedState::Needed { reason: LoginReason::Never.into(), fault: None };
+        let state = SharedGrantState::Needed { reason: LoginReason::Never.into(), fault: None };
         match self.write(shared, DecisionBase::Any, state).await {
             GrantWritten::Applied | GrantWritten::Overtaken => Ok(Some(record)),
             GrantWritten::Refused(why) => Err(why),

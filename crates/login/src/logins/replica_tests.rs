@@ -15,7 +15,7 @@ use super::tests::{CRM, grant};
 use super::*;
 use crate::grant_record::GrantRecord;
 use crate::metadata::Provider;
-use crate::shared_grants::{GrantLog, GrantWritten, SharedGrant, SharedState};
+use crate::shared_grants::{GrantLog, GrantWritten, SharedGrant, SharedGrantState};
 use crate::web_address::WebAddress;
 
 #[derive(Default)]
@@ -135,8 +135,8 @@ fn logged(log: &MemoryLog) -> Option<(String, bool)> {
     let log = log.0.lock();
     let (_, value) = log.values.values().next()?;
     match serde_json::from_slice::<SharedGrant>(value).expect("a grant").state {
-        SharedState::Granted { record, claimed, .. } => Some((record.access, claimed)),
-        SharedState::Needed { .. } => None,
+        SharedGrantState::Granted { record, claimed, .. } => Some((record.access, claimed)),
+        SharedGrantState::Needed { .. } => None,
     }
 }
 

@@ -338,7 +338,7 @@ pub(crate) fn row_fault(newest: u64, count: u64, block: &[u8], links: &[ChainLin
 enum BlockRecord<'a> {
     Line(u64, &'a [u8]),
     /// With the hash before it, if it is the first.
-    Compact(compact_block::CompactRecord<'a>, Option<RecordHash>),
+    Compact(compact_block::AuditRowRecord<'a>, Option<RecordHash>),
 }
 
 /// The records of a block, in order.

@@ -29,7 +29,7 @@ use crate::ticket_door::TicketDoor;
 use crate::{ending, limits, logging, reload, server_card, session_archive, settings};
 use banner::WantedToken;
 use ground::ServingGround;
-use running::RunningGateway;
+use running::ServedGateway;
 
 pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), CommandFailure> {
     let loaded = settings::load_to_run(cli)?;
@@ -39,7 +39,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     ending::stop_on_signal(stop.clone());
     let listen = listen.unwrap_or_else(|| loaded.config.gateway.listen.clone());
     let mut ground = ServingGround::open(cli, &loaded.config, &listen).await?;
-    let running = RunningGateway::start(cli, loaded, &ground)?;
+    let running = ServedGateway::start(cli, loaded, &ground)?;
     // After the start of the engine: a command that finds it there can use it.
     let announced = ground.data.announce(&ground.entrance.url);
     if matches!(announced, AnnouncedGateway::Here { .. }) {
@@ -74,7 +74,7 @@ pub(super) async fn run(cli: &Cli, listen: Option<ListenAddress>) -> Result<(), 
     Ok(())
 }
 
-fn page_of(ground: &ServingGround, running: &RunningGateway) -> Result<PageServer, CommandFailure> {
+fn page_of(ground: &ServingGround, running: &ServedGateway) -> Result<PageServer, CommandFailure> {
     let entrance = &ground.entrance;
     Ok(PageServer::new(PageParts {
         gateway: running.gateway.clone(),
@@ -99,7 +99,7 @@ fn page_of(ground: &ServingGround, running: &RunningGateway) -> Result<PageServe
 }
 
 /// What is served beside MCP: the API, webhooks, metadata, logins, and the page.
-fn others_of(ground: &ServingGround, running: &RunningGateway, page: &PageServer) -> Router {
+fn others_of(ground: &ServingGround, running: &ServedGateway, page: &PageServer) -> Router {
     let entrance = &ground.entrance;
     let browsers = ground.logins.clone().map(|logins| {
         let door = ground.has_tokens.then(|| Arc::new(TicketDoor::of(&ground.access)) as Arc<dyn PeopleDoor>);
@@ -134,7 +134,7 @@ fn others_of(ground: &ServingGround, running: &RunningGateway, page: &PageServer
 }
 
 /// Tells people where the gateway is, and how to get in.
-fn say_where(ground: &ServingGround, running: &RunningGateway, page: &PageServer) -> Result<(), CommandFailure> {
+fn say_where(ground: &ServingGround, running: &ServedGateway, page: &PageServer) -> Result<(), CommandFailure> {
     let link = page.make_link(&LinkRequest::default())?.filter(|_| ground.has_page).map(|link| link.url);
     let own_token = ground.data.admin_token_file();
     let wanted = match ground.has_auth {

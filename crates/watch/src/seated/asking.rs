@@ -30,17 +30,17 @@ pub(super) enum AskFault {
 }
 
 /// What a source has.
-pub(super) struct Listed {
+pub(super) struct ListedSource {
     pub(super) entries: Vec<SourceEntry>,
     /// What is wrong with it.
     pub(super) trouble: Option<String>,
 }
 
-pub(super) async fn list(link: SharedLink) -> Result<Listed, AskFault> {
+pub(super) async fn list(link: SharedLink) -> Result<ListedSource, AskFault> {
     let kind = ListKind::Resources;
     let result = answer(&link, Method::List(kind), &json!({})).await?;
     let entries = result[kind.member()].as_array().into_iter().flatten().filter_map(|item| entry(item, "uri"));
-    Ok(Listed { entries: entries.collect(), trouble: result["_meta"][TROUBLE].as_str().map(str::to_owned) })
+    Ok(ListedSource { entries: entries.collect(), trouble: result["_meta"][TROUBLE].as_str().map(str::to_owned) })
 }
 
 pub(super) async fn template(link: SharedLink) -> Result<Option<SourceEntry>, AskFault> {

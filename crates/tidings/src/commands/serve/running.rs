@@ -23,7 +23,7 @@ use crate::settings::LoadedConfig;
 use crate::weight::ToolNames;
 use crate::{feed, telemetry, wiring};
 
-pub(super) struct RunningGateway {
+pub(super) struct ServedGateway {
     pub(super) gateway: Gateway,
     pub(super) registry: ServerRegistry,
     pub(super) search: Arc<SearchService>,
@@ -42,7 +42,7 @@ pub(super) struct RunningGateway {
     copies: RegistryTable,
 }
 
-impl RunningGateway {
+impl ServedGateway {
     pub(super) fn start(cli: &Cli, loaded: LoadedConfig, ground: &ServingGround) -> Result<Self, CommandFailure> {
         let store = &ground.store;
         let log = feed::log(store.clone());
